@@ -1,0 +1,182 @@
+"""Every error a user can meet: what failed, why, what mends it, under a stable code.
+
+One base class. ``code`` is the contract of ``--json`` output, ``exit_code`` that of the shell: 1 for a conflict, a
+refusal or a failure, 2 for a setting that cannot be used. No message ever holds a key, a password, a token or the
+values of a row.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class VibeyError(Exception):
+    """Base of all errors that are said to a user.
+
+    ``message`` says what failed and why, in one line; ``hint`` says what to do (may be empty).
+    """
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class SettingError(VibeyError):
+    """A setting, an option or the configuration file cannot be used."""
+
+    code = "setting"
+    exit_code = 2
+
+
+class KeyMissing(SettingError):
+    """No key was found where one is looked for."""
+
+    code = "key-missing"
+
+
+class KeyUnusable(SettingError):
+    """The key that was found is not 32 bytes of base64, or its file can be read by others."""
+
+    code = "key-unusable"
+
+
+class KeyExists(VibeyError):
+    """A key exists already and is never replaced."""
+
+    code = "key-exists"
+
+
+class Unreadable(VibeyError):
+    """A sealed state does not open or is not what it has to be: wrong key, cut, changed, foreign or malformed."""
+
+    code = "unreadable"
+
+
+class WrongKey(Unreadable):
+    """A sealed state is whole in form but does not authenticate under this key."""
+
+    code = "wrong-key"
+
+
+class Conflicts(VibeyError):
+    """Rows that both ends changed and no rule settles; nothing was written at either end."""
+
+    code = "conflict"
+
+
+class SchemaMismatch(VibeyError):
+    """The two ends have applied different migrations, or know different tables or columns."""
+
+    code = "schema-mismatch"
+
+
+class RowRefused(VibeyError):
+    """A table, column or value cannot be carried exactly; it is named, and nothing was written."""
+
+    code = "row-refused"
+
+
+class TableRefused(VibeyError):
+    """A table cannot be synced as it is (no primary key, not declared, no longer synced)."""
+
+    code = "table-refused"
+
+
+class DatabaseFailed(VibeyError):
+    """PostgreSQL could not be reached or refused an operation."""
+
+    code = "database"
+
+
+class StateMoved(VibeyError):
+    """A row changed here between the read and the apply; the cycle starts again."""
+
+    code = "state-moved"
+
+
+class RemoteFailed(VibeyError):
+    """The remote refused an operation or could not be reached."""
+
+    code = "remote"
+
+
+class RemoteMoved(RemoteFailed):
+    """The branch moved between the read and the push; the cycle starts again."""
+
+    code = "remote-moved"
+
+
+class RemoteDenied(RemoteFailed):
+    """The remote refuses this caller for good: token, permission or a rule on the branch."""
+
+    code = "remote-denied"
+
+
+class RateLimited(RemoteFailed):
+    """The remote asks to wait longer than a run can."""
+
+    code = "rate-limited"
+
+
+class TooLarge(RemoteFailed):
+    """The sealed state is larger than the remote takes."""
+
+    code = "too-large"
+
+
+class NotAStateBranch(RemoteFailed):
+    """The branch exists but is not a state branch, or is the repository's default branch."""
+
+    code = "not-a-state-branch"
+
+
+class BranchGone(RemoteFailed):
+    """The branch is gone while this database has agreed with a commit of it."""
+
+    code = "branch-gone"
+
+
+class BranchRewritten(RemoteFailed):
+    """The commit this database agreed with is no ancestor of the branch's head."""
+
+    code = "branch-rewritten"
+
+
+class RolledBack(RemoteFailed):
+    """The head holds a sealed file that an earlier commit of the branch already held."""
+
+    code = "rolled-back"
+
+
+class TooManyDeletes(VibeyError):
+    """A sync would delete more rows than ``--max-deletes`` allows."""
+
+    code = "too-many-deletes"
+
+
+class Busy(VibeyError):
+    """Another sync or migration of this database is running and did not end in time."""
+
+    code = "busy"
+
+
+class GaveUp(VibeyError):
+    """The state or the branch moved on every attempt."""
+
+    code = "gave-up"
+
+
+class ImportRefused(VibeyError):
+    """An export cannot be imported into this database."""
+
+    code = "import-refused"
+
+
+class MigrationFailed(VibeyError):
+    """A migration could not be applied, or an applied one has changed."""
+
+    code = "migration"

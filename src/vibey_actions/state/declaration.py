@@ -1,0 +1,75 @@
+"""What a synced table is and which rule settles its conflicts. Pure values, from a profile or a catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from vibey_actions.errors import SettingError
+
+
+class Rule(str, Enum):
+    """How a row that both ends changed differently is settled."""
+
+    NEWEST = "newest"
+    MINE = "mine"
+    THEIRS = "theirs"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A synced table as the core sees it.
+
+    ``name`` is the table's name in the document, ``key`` the primary key's columns in declared order, ``columns``
+    every carried column (generated ones left out), sorted by code point, which is the order of members in a row.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    rule: Rule = Rule.REFUSE
+    newest_by: str | None = None
+    append_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.append_only and self.rule is not Rule.REFUSE:
+            raise SettingError(
+                f"table {self.name} is append-only and cannot have the conflict rule {self.rule.value}",
+                "remove the rule: a row of an append-only table is never settled by one",
+            )
+        if self.rule is Rule.NEWEST and self.newest_by is None:
+            raise SettingError(
+                f"table {self.name} has the conflict rule newest but declares no column to compare",
+                f'declare it: [tables.{self.name}] newest-by = "updated_at"',
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """The synced tables by name, in name order."""
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+
+    def with_overrides(self, overrides: Mapping[str, Rule]) -> Declaration:
+        """The declaration with VIBEY_STATE_CONFLICTS applied.
+
+        Raises SettingError for an unknown table, ``newest`` without a declared column, or any rule for an
+        append-only table (spec: tables and rules).
+        """
+        tables = dict(self.tables)
+        for name, rule in overrides.items():
+            table = tables.get(name)
+            if table is None:
+                raise SettingError(
+                    f"VIBEY_STATE_CONFLICTS names the table {name}, which is not synced",
+                    "name a synced table: `vibey-actions state status` lists them",
+                )
+            if table.append_only:
+                raise SettingError(
+                    f"VIBEY_STATE_CONFLICTS gives the append-only table {name} a rule",
+                    "remove it: a divergence of an append-only table is never settled by a rule",
+                )
+            tables[name] = replace(table, rule=rule)
+        return Declaration(tables)

@@ -1,0 +1,84 @@
+"""What a sync did or would do, as values a command can show and a program can read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+@dataclass(slots=True)
+class Counts:
+    """Rows of one table that one end would gain, change and lose."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.inserted + self.updated + self.deleted
+
+
+class ConflictKind(str, Enum):
+    """Why a row could not be merged."""
+
+    BOTH_CHANGED = "both-changed"
+    DELETED_HERE = "deleted-here"
+    DELETED_THERE = "deleted-there"
+    UNORDERED_TIMES = "unordered-times"
+    DIVERGENCE = "divergence"
+    CONSTRAINT = "constraint"
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """One conflicting row: its table, its key as canonical text, why, and what to do. Never its values.
+
+    ``constraint`` names the constraint for ConflictKind.CONSTRAINT.
+    """
+
+    table: str
+    key: str
+    kind: ConflictKind
+    why: str
+    advice: str
+    constraint: str = ""
+
+
+class SyncState(str, Enum):
+    """How the two ends stand to each other."""
+
+    IN_SYNC = "in-sync"
+    BEHIND = "behind"
+    AHEAD = "ahead"
+    BOTH_CHANGED = "both-changed"
+    CONFLICT = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of ``state sync`` (what was done) or ``state status`` (what would be done).
+
+    ``commit`` is the branch's head at the end, None where there is no branch. ``rows`` counts the merged rows, None
+    where nothing had to be read to know that the ends agree. ``pull`` and ``push`` hold only tables that change.
+    """
+
+    state: SyncState
+    remote: str
+    commit: str | None
+    rows: int | None
+    pull: Mapping[str, Counts] = field(default_factory=dict)
+    push: Mapping[str, Counts] = field(default_factory=dict)
+    conflicts: Sequence[Conflict] = ()
+    notes: Sequence[str] = ()
+    pushed: bool = False
+    attempts: int = 1
+
+    @property
+    def to_pull(self) -> int:
+        return sum(counts.total for counts in self.pull.values())
+
+    @property
+    def to_push(self) -> int:
+        return sum(counts.total for counts in self.push.values())
