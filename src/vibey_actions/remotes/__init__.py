@@ -1,0 +1,1 @@
+"""Where the branch is: one interface, GitHub and git behind it."""

@@ -1,0 +1,1 @@
+"""Documents, seal, merge, plan and the cycle. Pure: no driver, no network."""
