@@ -7,7 +7,11 @@ values of a row.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from vibey_actions.state.report import Conflict
 
 
 class VibeyError(Exception):
@@ -50,6 +54,12 @@ class KeyExists(VibeyError):
     code = "key-exists"
 
 
+class KeyWithheld(VibeyError):
+    """A key is neither made nor shown inside a GitHub Actions run."""
+
+    code = "key-withheld"
+
+
 class Unreadable(VibeyError):
     """A sealed state does not open or is not what it has to be: wrong key, cut, changed, foreign or malformed."""
 
@@ -63,9 +73,16 @@ class WrongKey(Unreadable):
 
 
 class Conflicts(VibeyError):
-    """Rows that both ends changed and no rule settles; nothing was written at either end."""
+    """Rows that both ends changed and no rule settles; nothing was written at either end.
+
+    ``conflicts`` names every such row: table, key, why, and what to do.
+    """
 
     code = "conflict"
+
+    def __init__(self, message: str, hint: str = "", conflicts: Sequence[Conflict] = ()) -> None:
+        super().__init__(message, hint)
+        self.conflicts = tuple(conflicts)
 
 
 class SchemaMismatch(VibeyError):

@@ -1,0 +1,213 @@
+"""The settings: every ``VIBEY_STATE_*`` variable, its default, and what it may hold.
+
+Source: the sync's specification, "Settings". An empty value counts as not set, because that is what an unset secret
+or input of a workflow becomes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from vibey_actions.config import check_name
+from vibey_actions.errors import SettingError
+from vibey_actions.state.declaration import Rule
+
+DEFAULT_BRANCH: Final = "vibey-state"
+DEFAULT_PATH: Final = "state.vibey"
+DEFAULT_ATTEMPTS: Final = 5
+MAX_ATTEMPTS: Final = 1000
+
+_REPOSITORY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*/(?!\.{1,2}$)[A-Za-z0-9._-]+")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# git-check-ref-format(1), rules 1 to 10, for one name under refs/heads/.
+_NOT_IN_REF: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\\ud800-\udfff]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
+_MAX_BRANCH_BYTES: Final = 244
+"""GitHub and loose refs keep 255 bytes of ``refs/heads/NAME``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says, checked. Nothing that may hold a password is part of the representation.
+
+    ``root`` is the checkout's top folder, where the configuration file is looked for. ``key_file`` is None where
+    neither a home nor a configuration folder is known.
+    """
+
+    cwd: Path
+    root: Path
+    remote: str | None = field(default=None, repr=False)
+    repository: str | None = None
+    branch: str = DEFAULT_BRANCH
+    path: str = DEFAULT_PATH
+    dsn: str | None = field(default=None, repr=False)
+    key_file: Path | None = None
+    conflicts: Mapping[str, Rule] = field(default_factory=dict)
+    attempts: int = DEFAULT_ATTEMPTS
+    config_file: Path | None = None
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str], cwd: Path) -> Settings:
+        """The settings that ``env`` holds; relative paths are taken from ``cwd``.
+
+        Raises SettingError, naming the variable, for a value that cannot be used.
+        """
+        config_file = _value(env, "VIBEY_STATE_CONFIG")
+        return cls(
+            cwd=cwd,
+            root=repository_root(cwd),
+            remote=_plain(env, "VIBEY_STATE_REMOTE"),
+            repository=_repository(env),
+            branch=_branch(env),
+            path=_path(env),
+            dsn=_plain(env, "VIBEY_STATE_PG_URL") or _plain(env, "VIBEY_PG_URL"),
+            key_file=_key_file(env, cwd),
+            conflicts=_conflicts(env),
+            attempts=_attempts(env),
+            config_file=cwd / config_file if config_file else None,
+        )
+
+    def require_dsn(self) -> str:
+        """The database's connection string. Raises SettingError where none is set."""
+        if self.dsn is None:
+            raise SettingError(
+                "no database is set: VIBEY_STATE_PG_URL and VIBEY_PG_URL are both empty",
+                "set VIBEY_STATE_PG_URL to the owner's connection string, postgresql://USER@HOST/DATABASE",
+            )
+        return self.dsn
+
+
+def repository_root(cwd: Path) -> Path:
+    """The top folder of the checkout that holds ``cwd``, or ``cwd`` itself outside of one.
+
+    Folders of another owner end the search: the file found there may name a program to run.
+    """
+    try:
+        owner = cwd.stat().st_uid
+        for folder in (cwd, *cwd.parents):
+            if folder.stat().st_uid != owner:
+                break
+            git = folder / ".git"
+            if git.exists() and git.stat().st_uid == owner:
+                return folder
+    except OSError:
+        pass
+    return cwd
+
+
+def _value(env: Mapping[str, str], name: str) -> str | None:
+    return env.get(name, "").strip() or None
+
+
+def _plain(env: Mapping[str, str], name: str) -> str | None:
+    """A value without control characters or bytes that are no UTF-8."""
+    value = _value(env, name)
+    if value is not None and _CONTROL.search(value):
+        raise SettingError(
+            f"{name} holds a control character or is not UTF-8 text", "set it anew, on one line and without it"
+        )
+    return value
+
+
+def _repository(env: Mapping[str, str]) -> str | None:
+    value = _plain(env, "VIBEY_STATE_REPOSITORY")
+    if value is not None and not _REPOSITORY.fullmatch(value):
+        raise SettingError(
+            "VIBEY_STATE_REPOSITORY has to be OWNER/NAME",
+            "write only these two, without a host; a place by URL or path goes into VIBEY_STATE_REMOTE",
+        )
+    return value
+
+
+def _branch(env: Mapping[str, str]) -> str:
+    value = _value(env, "VIBEY_STATE_BRANCH") or DEFAULT_BRANCH
+    if _bad_ref(value):
+        raise SettingError(
+            f"VIBEY_STATE_BRANCH is {value}, which git does not take as a branch's name",
+            f"use letters, digits, - and /, for example {DEFAULT_BRANCH}",
+        )
+    if value.startswith("refs/"):
+        raise SettingError(
+            f"VIBEY_STATE_BRANCH is {value}, a full ref", "write the branch's short name, without refs/heads/"
+        )
+    return value
+
+
+def _bad_ref(name: str) -> bool:
+    return (
+        _NOT_IN_REF.search(name) is not None
+        or name.startswith(("/", ".", "-"))
+        or name.endswith(("/", "."))
+        or name in {"@", "HEAD"}
+        or len(name.encode()) > _MAX_BRANCH_BYTES
+    )
+
+
+def _path(env: Mapping[str, str]) -> str:
+    value = _plain(env, "VIBEY_STATE_PATH") or DEFAULT_PATH
+    parts = value.split("/")
+    if "\\" in value or any(_bad_part(part) for part in parts):
+        raise SettingError(
+            f"VIBEY_STATE_PATH is {value}, which is no path of a file on the branch",
+            f"write a plain relative path, for example {DEFAULT_PATH}",
+        )
+    return value
+
+
+def _bad_part(part: str) -> bool:
+    return part in {"", ".", ".."} or part.lower() == ".git" or len(part.encode()) > 255  # noqa: PLR2004
+
+
+def _key_file(env: Mapping[str, str], cwd: Path) -> Path | None:
+    """VIBEY_STATE_KEY_FILE, else ``vibey/state.key`` in the user's configuration folder (XDG base directories)."""
+    named = _value(env, "VIBEY_STATE_KEY_FILE")
+    if named is not None:
+        return cwd / named
+    configured = _value(env, "XDG_CONFIG_HOME")
+    if configured is not None and Path(configured).is_absolute():
+        return Path(configured) / "vibey" / "state.key"
+    home = _value(env, "HOME")
+    return Path(home) / ".config" / "vibey" / "state.key" if home is not None else None
+
+
+def _conflicts(env: Mapping[str, str]) -> dict[str, Rule]:
+    value = _plain(env, "VIBEY_STATE_CONFLICTS")
+    rules: dict[str, Rule] = {}
+    for entry in value.split(",") if value is not None else ():
+        table, rule = _conflict(entry)
+        if table in rules:
+            raise SettingError(f"VIBEY_STATE_CONFLICTS names the table {table} twice", "give each table one rule")
+        rules[table] = rule
+    return rules
+
+
+def _conflict(entry: str) -> tuple[str, Rule]:
+    table, equals, rule = (part.strip() for part in entry.partition("="))
+    if not equals or not table or "=" in rule:
+        raise SettingError(
+            f"VIBEY_STATE_CONFLICTS holds {entry.strip() or 'an empty entry'}, which is not table=rule",
+            "write table=rule, with commas between: customer=mine,invoice=theirs",
+        )
+    check_name(table, "VIBEY_STATE_CONFLICTS")
+    try:
+        return table, Rule(rule)
+    except ValueError:
+        raise SettingError(
+            f"VIBEY_STATE_CONFLICTS gives the table {table} the rule {rule or '(empty)'}, which there is not",
+            f"the rules are {', '.join(known.value for known in Rule)}",
+        ) from None
+
+
+def _attempts(env: Mapping[str, str]) -> int:
+    value = _value(env, "VIBEY_STATE_ATTEMPTS")
+    if value is None:
+        return DEFAULT_ATTEMPTS
+    if not re.fullmatch(r"0*[0-9]{1,4}", value, re.ASCII) or not 1 <= int(value[-4:]) <= MAX_ATTEMPTS:
+        raise SettingError(
+            f"VIBEY_STATE_ATTEMPTS is {value}, which is no number from 1 to {MAX_ATTEMPTS}",
+            f"write how often a sync may start again, for example {DEFAULT_ATTEMPTS}",
+        )
+    return int(value[-4:])
