@@ -1,0 +1,253 @@
+"""Read from PostgreSQL's catalog what is synced and how: tables, keys, columns, foreign keys, sequences.
+
+A fixed number of queries, however many tables there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from vibey_actions.config import Config, TableConfig
+from vibey_actions.errors import SettingError, TableRefused
+from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.order import parents_first
+from vibey_actions.postgres.profiles import check_columns, check_tables, declared_counters, declared_sequences
+from vibey_actions.postgres.sql import blocks, identifier
+from vibey_actions.postgres.tables import Carriage, Catalog, Column, ForeignKey, PgTable, SequenceOf
+from vibey_actions.state.declaration import Declaration, Table
+from vibey_actions.state.profiles import OWN_TABLES, Profile, ProfileTable, profile
+
+_SCHEMA: Final = "public"
+_TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
+_NUMBERS: Final = ("smallint", "integer", "bigint", "numeric")
+_MODIFIER: Final = re.compile(r"\([^)]*\)")
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    oid: int
+    name: str
+    partitioned: bool
+    of_extension: bool
+    key: tuple[str, ...]
+    foreign_partition: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What hangs on tables, by their oid."""
+
+    columns: Mapping[int, tuple[Column, ...]]
+    foreign_keys: Mapping[int, tuple[ForeignKey, ...]]
+    sequences: Mapping[int, tuple[SequenceOf, ...]]
+
+
+def read_catalog(
+    connection: psycopg.Connection,
+    config: Config,
+    *,
+    version_tables: frozenset[str] = frozenset(),
+    notice: Callable[[str], None] | None = None,
+) -> Catalog:
+    """The synced tables of schema public as ``config`` declares them.
+
+    ``version_tables`` are the tables that the ``versions`` query reads (see ``tables_read_by``), never synced. Raises
+    TableRefused for tables that cannot be synced (all of one kind in one error), SchemaMismatch where a profile's
+    table is missing, SettingError where the configuration names what is not there.
+    """
+    with saying("reading the catalog"):
+        relations = _relations(connection)
+        chosen = _choose(relations, config, version_tables)
+        _refuse_unusable(chosen)
+        _check_names(config, {r.name for r in relations}, {r.name for r in chosen}, notice)
+        parts = _parts(connection, chosen)
+        declared = _declared(connection, config, chosen, parts)
+    tables = {r.name: _table(r, parts, config.tables.get(r.name, TableConfig()), declared.get(r.name)) for r in chosen}
+    order = parents_first({name: [key.references for key in table.foreign_keys] for name, table in tables.items()})
+    return Catalog(tables, order, Declaration({name: table.table for name, table in tables.items()}))
+
+
+def tables_read_by(connection: psycopg.Connection, query: str) -> frozenset[str]:
+    """The tables of schema public that ``query`` reads, asked of the planner; a partition under its root's name.
+
+    The query is planned, not run, with the database's own search_path. Raises SettingError where it cannot be.
+    """
+    try:
+        with connection.transaction(force_rollback=True):
+            connection.execute("SET LOCAL search_path TO DEFAULT")
+            plan = connection.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {query}", prepare=True).fetchone()
+    except psycopg.Error as error:
+        raise SettingError(
+            f"the versions query cannot be planned: {visible(error.diag.message_primary or type(error).__name__)}",
+            'versions in [migrations] takes one SELECT, such as "SELECT version FROM schema_migration"',
+        ) from None
+    found = sorted(_relations_of(plan[0] if plan else []))
+    with saying("reading the catalog"):
+        return frozenset(name for (name,) in connection.execute(blocks("catalog")["roots"], {"names": found}))
+
+
+def _relations_of(plan: Any) -> set[str]:
+    """Every relation of schema public that a plan's nodes name, at any depth."""
+    if isinstance(plan, list):
+        return set().union(*map(_relations_of, plan))
+    if not isinstance(plan, dict):
+        return set()
+    own = {plan["Relation Name"]} if plan.get("Schema") == _SCHEMA and "Relation Name" in plan else set()
+    return own.union(*map(_relations_of, plan.values()))
+
+
+def _relations(connection: psycopg.Connection) -> list[_Relation]:
+    return [
+        _Relation(r.oid, r.relname, r.partitioned, r.of_extension, tuple(r.key), r.foreign_partition)
+        for r in _query(connection, "tables", None)
+    ]
+
+
+def _choose(relations: list[_Relation], config: Config, version_tables: frozenset[str]) -> list[_Relation]:
+    own = [r for r in relations if not r.of_extension]
+    if config.profile is None:
+        never = OWN_TABLES | version_tables | set(config.exclude)
+        return [r for r in own if r.name not in never]
+    declared = profile(config.profile)
+    check_tables(declared, {r.name: r.key for r in own}, {*config.exclude, *version_tables - declared.tables.keys()})
+    return [r for r in own if r.name in declared.tables]
+
+
+def _refuse_unusable(relations: list[_Relation]) -> None:
+    keyless = [visible(r.name) for r in relations if not r.key]
+    if keyless:
+        one = len(keyless) == 1
+        raise TableRefused(
+            f"no primary key, so no way to tell rows apart: table{'' if one else 's'} {', '.join(keyless)}",
+            f"add one (ALTER TABLE ... ADD PRIMARY KEY (...)), or name {'it' if one else 'them'} under exclude in "
+            "[state] of .github/vibey-state.toml to keep the rows out of the state",
+        )
+    for relation in relations:
+        if relation.foreign_partition is not None:
+            raise TableRefused(
+                f"the partition {visible(relation.foreign_partition)} of table {visible(relation.name)} is a foreign "
+                "table: its rows are in another database",
+                f"detach it, or name {visible(relation.name)} under exclude in [state]",
+            )
+
+
+def _check_names(config: Config, existing: set[str], chosen: set[str], notice: Callable[[str], None] | None) -> None:
+    for name in sorted(config.tables):
+        if name not in chosen:
+            why = "is not synced" if name in existing else "does not exist in schema public"
+            raise SettingError(
+                f"[tables.{visible(name)}] is configured, but the table {why}",
+                "correct the name, or remove the section from .github/vibey-state.toml",
+            )
+    for name in sorted(set(config.exclude) - existing):
+        if notice is not None:
+            notice(f"exclude names the table {visible(name)}, which does not exist in schema public")
+
+
+def _parts(connection: psycopg.Connection, relations: list[_Relation]) -> _Parts:
+    oids = {"oids": [r.oid for r in relations]}
+    names = {r.oid: r.name for r in relations}
+    columns: dict[int, list[Column]] = defaultdict(list)
+    for c in _query(connection, "columns", oids):
+        carriage = Carriage(c.carriage)
+        column = Column(c.attname, c.type, c.base_type, carriage, c.attnotnull, c.generated, c.attidentity)
+        columns[c.attrelid].append(column)
+    keys: dict[int, list[ForeignKey]] = defaultdict(list)
+    for k in _query(connection, "foreign_keys", oids):
+        keys[k.owner].append(
+            ForeignKey(
+                name=k.conname,
+                table=names[k.owner],
+                columns=tuple(k.columns),
+                references=names.get(k.referenced, ""),
+                referenced_columns=tuple(k.referenced_columns),
+                on_delete=k.confdeltype,
+                deferrable=k.condeferrable,
+            )
+        )
+    sequences: dict[int, list[SequenceOf]] = defaultdict(list)
+    for s in _query(connection, "sequences", oids):
+        sequences[s.attrelid].append(SequenceOf(f"{identifier(s.nspname)}.{identifier(s.relname)}", s.attname))
+    return _Parts(_frozen(columns), _frozen(keys), _frozen(sequences))
+
+
+def _declared(
+    connection: psycopg.Connection, config: Config, chosen: list[_Relation], parts: _Parts
+) -> Mapping[str, ProfileTable]:
+    """The profile's tables, checked against the columns and sequences that exist; none without a profile."""
+    if config.profile is None:
+        return {}
+    declared: Profile = profile(config.profile)
+    columns = {r.name: {c.name for c in parts.columns[r.oid]} for r in chosen}
+    check_columns(declared, columns, {s.relname for s in _query(connection, "sequence_names", None)})
+    return declared.tables
+
+
+def _table(relation: _Relation, parts: _Parts, config: TableConfig, declared: ProfileTable | None) -> PgTable:
+    columns = parts.columns.get(relation.oid, ())
+    counting = {c.name for c in columns if _without_modifier(c.base_type) in _NUMBERS}
+    sequences = [s for s in parts.sequences.get(relation.oid, ()) if s.column in counting]
+    sequences += [s for s in (declared_sequences(declared) if declared else ()) if s not in sequences]
+    return PgTable(
+        table=_core_table(relation, columns, config, declared or ProfileTable(relation.key)),
+        schema=_SCHEMA,
+        relname=relation.name,
+        oid=relation.oid,
+        partitioned=relation.partitioned,
+        columns=columns,
+        foreign_keys=parts.foreign_keys.get(relation.oid, ()),
+        sequences=tuple(sequences),
+        counters=declared_counters(declared) if declared else (),
+    )
+
+
+def _core_table(relation: _Relation, columns: tuple[Column, ...], config: TableConfig, declared: ProfileTable) -> Table:
+    newest_by = config.newest_by or declared.newest_by
+    if newest_by is not None:
+        _check_newest_by(relation.name, newest_by, columns)
+    return Table(
+        name=relation.name,
+        key=relation.key,
+        columns=tuple(sorted(c.name for c in columns if not c.generated)),
+        rule=config.conflict or declared.rule,
+        newest_by=newest_by,
+        append_only=config.append_only or declared.append_only,
+    )
+
+
+def _check_newest_by(table: str, name: str, columns: tuple[Column, ...]) -> None:
+    column = next((c for c in columns if c.name == name), None)
+    if column is None:
+        why = "does not exist"
+    elif column.generated:
+        why = "is a generated column, which is not carried"
+    elif _without_modifier(column.base_type) not in _TIMES:
+        why = f"is of type {visible(column.type)}, not date, timestamp or timestamptz"
+    else:
+        return
+    raise SettingError(
+        f"newest-by of table {visible(table)} names the column {visible(name)}, which {why}",
+        f"name a time column of the table: [tables.{visible(table)}] newest-by",
+    )
+
+
+def _without_modifier(type_: str) -> str:
+    """``timestamp(3) with time zone`` as ``timestamp with time zone``."""
+    return _MODIFIER.sub("", type_)
+
+
+def _query(connection: psycopg.Connection, block: str, parameters: Mapping[str, object] | None) -> list[Any]:
+    with connection.cursor(row_factory=namedtuple_row) as cursor:
+        return cursor.execute(blocks("catalog")[block], parameters).fetchall()
+
+
+def _frozen(lists: Mapping[int, Iterable[_T]]) -> Mapping[int, tuple[_T, ...]]:
+    return {oid: tuple(found) for oid, found in lists.items()}

@@ -1,0 +1,133 @@
+-- name: tables
+-- Every table of schema public that holds rows under its own name: ordinary ones, and the roots of partitioned ones.
+-- Out: oid, name, partitioned, whether an extension owns it, the primary key's columns in their declared order, and
+-- a partition that is a foreign table (its rows live elsewhere) or null.
+SELECT c.oid,
+       c.relname,
+       c.relkind = 'p' AS partitioned,
+       EXISTS (
+           SELECT FROM pg_catalog.pg_depend d
+           WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objid = c.oid AND d.deptype = 'e'
+       ) AS of_extension,
+       ARRAY(
+           SELECT a.attname::text
+           FROM pg_catalog.pg_constraint k
+           CROSS JOIN LATERAL pg_catalog.unnest(k.conkey) WITH ORDINALITY AS part (attnum, place)
+           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
+           WHERE k.conrelid = c.oid AND k.contype = 'p'
+           ORDER BY part.place
+       ) AS key,
+       CASE WHEN c.relkind = 'p' THEN (
+           SELECT pg_catalog.min(p.relname::text)
+           FROM pg_catalog.pg_partition_tree(c.oid) AS leaf
+           JOIN pg_catalog.pg_class p ON p.oid = leaf.relid
+           WHERE p.relkind = 'f'
+       ) END AS foreign_partition
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+ORDER BY c.relname COLLATE "C"
+
+-- name: columns
+-- In: oids. Out, in attribute order: the table's oid, name, type as written, type with domains resolved, how its JSON
+-- image is carried, not null, generated, identity. A type outside the core that has a cast to json of its own is
+-- printed by to_jsonb through that cast, which is why it is no plain text.
+WITH RECURSIVE attribute AS (
+    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, a.attidentity
+    FROM pg_catalog.pg_attribute a
+    WHERE a.attrelid = ANY (%(oids)s::pg_catalog.oid[]) AND a.attnum > 0 AND NOT a.attisdropped
+), unfolded AS (
+    SELECT attrelid, attnum, atttypid AS type, atttypmod AS modifier FROM attribute
+    UNION ALL
+    SELECT u.attrelid, u.attnum, t.typbasetype, t.typtypmod
+    FROM unfolded u JOIN pg_catalog.pg_type t ON t.oid = u.type AND t.typtype = 'd'
+)
+SELECT a.attrelid,
+       a.attname,
+       pg_catalog.format_type(a.atttypid, a.atttypmod) AS type,
+       pg_catalog.format_type(base.oid, u.modifier) AS base_type,
+       CASE
+           WHEN base.oid IN ('pg_catalog.json'::pg_catalog.regtype, 'pg_catalog.jsonb'::pg_catalog.regtype) THEN 'json'
+           WHEN base.typtype = 'c' THEN 'compound'
+           WHEN base.typelem <> 0
+               AND base.typsubscript = 'pg_catalog.array_subscript_handler'::pg_catalog.regproc THEN 'compound'
+           WHEN base.oid >= 16384 AND EXISTS (
+               SELECT FROM pg_catalog.pg_cast x
+               WHERE x.castsource = base.oid
+                   AND x.casttarget = 'pg_catalog.json'::pg_catalog.regtype
+                   AND x.castmethod = 'f'
+           ) THEN 'compound'
+           ELSE 'text'
+       END AS carriage,
+       a.attnotnull,
+       a.attgenerated <> '' AS generated,
+       a.attidentity::text
+FROM attribute a
+JOIN unfolded u ON u.attrelid = a.attrelid AND u.attnum = a.attnum
+JOIN pg_catalog.pg_type base ON base.oid = u.type AND base.typtype <> 'd'
+ORDER BY a.attrelid, a.attnum
+
+-- name: foreign_keys
+-- In: oids. Out: name, table, columns, referenced table, referenced columns, action on delete, deferrable. A key of a
+-- partition counts as its root's; the copies that PostgreSQL keeps per partition (conparentid) are left out.
+SELECT k.conname,
+       COALESCE(pg_catalog.pg_partition_root(k.conrelid), k.conrelid)::pg_catalog.oid AS owner,
+       ARRAY(
+           SELECT a.attname::text
+           FROM pg_catalog.unnest(k.conkey) WITH ORDINALITY AS part (attnum, place)
+           JOIN pg_catalog.pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = part.attnum
+           ORDER BY part.place
+       ) AS columns,
+       COALESCE(pg_catalog.pg_partition_root(k.confrelid), k.confrelid)::pg_catalog.oid AS referenced,
+       ARRAY(
+           SELECT a.attname::text
+           FROM pg_catalog.unnest(k.confkey) WITH ORDINALITY AS part (attnum, place)
+           JOIN pg_catalog.pg_attribute a ON a.attrelid = k.confrelid AND a.attnum = part.attnum
+           ORDER BY part.place
+       ) AS referenced_columns,
+       k.confdeltype::text,
+       k.condeferrable
+FROM pg_catalog.pg_constraint k
+WHERE k.contype = 'f'
+    AND k.conparentid = 0
+    AND COALESCE(pg_catalog.pg_partition_root(k.conrelid), k.conrelid) = ANY (%(oids)s::pg_catalog.oid[])
+ORDER BY k.conname COLLATE "C", k.oid
+
+-- name: sequences
+-- In: oids. Out: table, column, the sequence's schema and name. A sequence belongs to a column that owns it (serial,
+-- identity, OWNED BY) or whose default draws from it.
+SELECT a.attrelid, a.attname, n.nspname, s.relname
+FROM (
+    SELECT d.refobjid AS attrelid, d.refobjsubid AS attnum, d.objid AS sequence
+    FROM pg_catalog.pg_depend d
+    WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.refobjid = ANY (%(oids)s::pg_catalog.oid[])
+        AND d.refobjsubid > 0
+        AND d.deptype IN ('a', 'i')
+    UNION
+    SELECT f.adrelid, f.adnum, d.refobjid
+    FROM pg_catalog.pg_attrdef f
+    JOIN pg_catalog.pg_depend d ON d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass AND d.objid = f.oid
+    WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND f.adrelid = ANY (%(oids)s::pg_catalog.oid[])
+) AS drawn
+JOIN pg_catalog.pg_class s ON s.oid = drawn.sequence AND s.relkind = 'S'
+JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace
+JOIN pg_catalog.pg_attribute a ON a.attrelid = drawn.attrelid AND a.attnum = drawn.attnum
+ORDER BY a.attrelid, a.attnum, n.nspname COLLATE "C", s.relname COLLATE "C"
+
+-- name: sequence_names
+-- Out: every sequence of schema public.
+SELECT s.relname
+FROM pg_catalog.pg_class s
+JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace
+WHERE n.nspname = 'public' AND s.relkind = 'S'
+
+-- name: roots
+-- In: names of relations of schema public. Out: the same, a partition under its root's name.
+SELECT DISTINCT COALESCE(root.relname, c.relname)
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_catalog.pg_class root ON root.oid = pg_catalog.pg_partition_root(c.oid)
+WHERE n.nspname = 'public' AND c.relname = ANY (%(names)s)
