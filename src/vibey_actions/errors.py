@@ -197,3 +197,9 @@ class MigrationFailed(VibeyError):
     """A migration could not be applied, or an applied one has changed."""
 
     code = "migration"
+
+
+class FileFailed(VibeyError):
+    """A local file cannot be read or written."""
+
+    code = "file"

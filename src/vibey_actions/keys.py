@@ -115,10 +115,17 @@ class KeyStore:
 
     def load(self) -> bytes:
         """The key. Raises KeyMissing, naming every place that was looked in, or KeyUnusable."""
+        return self._found().key
+
+    def _found(self) -> FoundKey:
         found = self.find()
         if found is None:
             raise KeyMissing(f"no key was found: {'; '.join(self._looked_in())}", _MAKE_HINT)
-        return found.key
+        return found
+
+    def locate(self) -> str:
+        """Where the key is, in words. Raises as ``load`` does."""
+        return self._found().where
 
     def new(self) -> str:
         """Make the key and return where it is kept.

@@ -1,0 +1,29 @@
+"""Text from rows, keys and servers made safe to show: nothing invisible, nothing that a terminal obeys."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
+"""Control characters, formats (bidirectional, zero-width), lone surrogates, unassigned, private, line separators."""
+_HIDDEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that are drawn as nothing."""
+
+
+def escape(text: str) -> str:
+    r"""``text`` with every character that is not drawn as itself written ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(character) if _hidden(character) else character for character in text)
+
+
+def _hidden(character: str) -> bool:
+    return unicodedata.category(character) in _HIDDEN_CATEGORIES or character in _HIDDEN
+
+
+def _escaped(character: str) -> str:
+    point = ord(character)
+    if point <= 0xFF:  # noqa: PLR2004
+        return f"\\x{point:02x}"
+    return f"\\u{point:04x}" if point <= 0xFFFF else f"\\U{point:08x}"  # noqa: PLR2004

@@ -1,0 +1,113 @@
+"""The command ``vibey-actions``: its commands, and the one place where a command ends.
+
+Exit codes, exactly: 0 done or in sync; 1 a conflict, a refusal or a failure; 2 a setting that cannot be used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, cast
+
+import typer
+
+from vibey_actions import __version__
+from vibey_actions.cli import console, failure, signals
+from vibey_actions.cli.export import export
+from vibey_actions.cli.forget import forget, forget_table
+from vibey_actions.cli.import_ import import_
+from vibey_actions.cli.init import init
+from vibey_actions.cli.key import key
+from vibey_actions.cli.migrate import migrate
+from vibey_actions.cli.show import show
+from vibey_actions.cli.status import status
+from vibey_actions.cli.sync import sync
+from vibey_actions.errors import VibeyError
+
+PROGRAM: Final = "vibey-actions"
+# BadParameter's base that all faults of a command line share; typer exports it under no name of its own.
+_USAGE: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[2])
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+state = typer.Typer(rich_markup_mode=None, add_completion=False)
+app.add_typer(state, name="state", help="The database and its sealed branch.")
+
+_COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "sync": sync,
+    "status": status,
+    "export": export,
+    "import": import_,
+    "show": show,
+    "forget": forget,
+    "forget-table": forget_table,
+    "key": key,
+}
+for _name, _command in _COMMANDS.items():
+    state.command(_name)(_command)
+app.command("migrate")(migrate)
+app.command("init")(init)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001
+    if asked:
+        console.out(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    *,
+    _asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Durable, encrypted PostgreSQL state on a git branch, merged three ways."""
+
+
+def run() -> None:
+    """Run the command line of this process and end it."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``arguments`` as a command and return its exit code; nothing but the exit code comes out."""
+    console.prepare()
+    as_json = "--json" in arguments
+    try:
+        try:
+            with signals.raising():
+                code = _command_line(arguments, as_json=as_json)
+        except signals.Interrupted as error:
+            code = failure.interrupted(error.name, as_json=as_json)
+        console.flush()
+    except (console.OutputFailed, BrokenPipeError) as error:
+        return _output_failed(error)
+    return code
+
+
+def _command_line(arguments: Sequence[str], *, as_json: bool) -> int:
+    try:
+        command = typer.main.get_command(app)
+        with command.make_context(PROGRAM, list(arguments)) as context:
+            command.invoke(context)
+    except typer.Exit as ending:
+        return ending.exit_code
+    except VibeyError as error:
+        return failure.say(error, as_json=as_json)
+    except console.OutputFailed:
+        raise
+    except _USAGE as error:
+        context_of_error = error.ctx
+        path = context_of_error.command_path if context_of_error is not None else PROGRAM
+        return failure.usage(error.format_message(), path, as_json=as_json)
+    except Exception as error:  # noqa: BLE001
+        return failure.internal(error, as_json=as_json)
+    return 0
+
+
+def _output_failed(error: console.OutputFailed | BrokenPipeError) -> int:
+    """A reader that went away is no news to anyone; a full disk is."""
+    console.abandon()
+    if isinstance(error, console.OutputFailed) and not error.closed:
+        console.err(f"error: the output cannot be written: {error.reason}")
+    return 1
