@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
+COMMIT_MESSAGE = "Update vibey state"
+"""Fixed: a commit on the branch says nothing of the rows."""
+
 
 class Remote(Protocol):
     """A branch that holds the sealed state. Commits are 40 or 64 lower-case hex digits."""
