@@ -16,9 +16,9 @@ from typing import Final
 
 from vibey_actions.errors import SettingError
 from vibey_actions.state.declaration import Rule
+from vibey_actions.state.profiles import profile
 
 DEFAULT_FILE: Final = Path(".github/vibey-state.toml")
-PROFILES: Final = ("vibey",)
 MAX_NAME_BYTES: Final = 63
 """PostgreSQL cuts longer names with only a notice, so that two of them could become one."""
 
@@ -177,13 +177,13 @@ class _Section:
 
 
 def _profile(state: _Section) -> str | None:
-    profile = state.text("profile")
-    if profile is not None and profile not in PROFILES:
-        raise SettingError(
-            f"{state.file}: {state.name('profile')} names no built-in profile: {profile}",
-            f"built in: {', '.join(PROFILES)}; leave the key out for any other database",
-        )
-    return profile
+    name = state.text("profile")
+    if name is None:
+        return None
+    try:
+        return profile(name).name
+    except SettingError as error:
+        raise SettingError(f"{state.file}: {state.name('profile')}: {error.message}", error.hint) from None
 
 
 def _names(section: _Section, key: str) -> tuple[str, ...]:

@@ -235,12 +235,13 @@ def _read_file(path: Path) -> str | None:
         return None
     except OSError as error:
         raise KeyUnusable(f"the key file {path} cannot be opened: {error.strerror}", f"ls -l {path}") from error
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         _check_file(path, os.fstat(descriptor))
-        try:
-            return file.read(_MAX_FILE + 1).decode("ascii", "replace")
-        except OSError as error:
-            raise KeyUnusable(f"the key file {path} cannot be read: {error.strerror}", f"ls -l {path}") from error
+        return os.read(descriptor, _MAX_FILE).decode("ascii", "replace")
+    except OSError as error:
+        raise KeyUnusable(f"the key file {path} cannot be read: {error.strerror}", f"ls -l {path}") from error
+    finally:
+        os.close(descriptor)
 
 
 def _check_file(path: Path, found: os.stat_result) -> None:

@@ -5,10 +5,18 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Sequence
+from typing import Final
 
 from vibey_actions.cli import console
 from vibey_actions.errors import Conflicts, VibeyError
 from vibey_actions.state.report import Conflict
+
+OWN_CODES: Final = {
+    "usage": (2, "The command line cannot be understood."),
+    "internal": (1, "A fault of vibey-actions itself, named by its type alone."),
+    "interrupted": (1, "SIGINT or SIGTERM ended the command; the next sync completes what it began."),
+}
+"""The codes of what is no VibeyError: exit code and meaning."""
 
 
 def say(error: VibeyError, *, as_json: bool) -> int:

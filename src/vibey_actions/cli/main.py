@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
         except signals.Interrupted as error:
             code = failure.interrupted(error.name, as_json=as_json)
         console.flush()
-    except (console.OutputFailed, BrokenPipeError) as error:
+    except console.OutputFailed as error:
         return _output_failed(error)
     return code
 
@@ -100,14 +100,16 @@ def _command_line(arguments: Sequence[str], *, as_json: bool) -> int:
         context_of_error = error.ctx
         path = context_of_error.command_path if context_of_error is not None else PROGRAM
         return failure.usage(error.format_message(), path, as_json=as_json)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:
+        if isinstance(error, OSError) and "--help" in arguments:
+            raise console.OutputFailed(error) from error
         return failure.internal(error, as_json=as_json)
     return 0
 
 
-def _output_failed(error: console.OutputFailed | BrokenPipeError) -> int:
+def _output_failed(error: console.OutputFailed) -> int:
     """A reader that went away is no news to anyone; a full disk is."""
     console.abandon()
-    if isinstance(error, console.OutputFailed) and not error.closed:
+    if not error.closed:
         console.err(f"error: the output cannot be written: {error.reason}")
     return 1

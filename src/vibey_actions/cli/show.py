@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def show(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A sealed state or export; left out: the branch's.")
+        Path | None, typer.Argument(metavar="FILE", help="A sealed state or export; left out: the branch's.")
     ] = None,
     *,
     at: Annotated[str | None, typer.Option(metavar="COMMIT", help="The branch's state at this commit.")] = None,

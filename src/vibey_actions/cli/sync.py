@@ -20,7 +20,9 @@ _YEAR = 366 * 24 * 3600
 
 def sync(
     *,
-    push: Annotated[bool, typer.Option("--no-push/", help="Only bring this database level; push nothing.")] = True,
+    push: Annotated[
+        bool, typer.Option("--no-push/", show_default=False, help="Only bring this database level; push nothing.")
+    ] = True,
     every: Annotated[
         int | None,
         typer.Option(

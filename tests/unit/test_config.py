@@ -1,0 +1,186 @@
+"""The configuration file: what each key means, and that nothing misspelt or contradictory is ever taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vibey_actions.config import Config, Migrations, TableConfig, base_of, parse_config
+from vibey_actions.errors import SettingError
+from vibey_actions.state.declaration import Rule
+
+BASE = Path("/checkout")
+EVERYTHING = """
+[state]
+public = true
+profile = "vibey"
+exclude = ["cache", "Größe"]
+
+[migrations]
+command = ["vibey", "migrate"]
+env = ["DJANGO_SETTINGS_MODULE"]
+versions = "SELECT version FROM schema_migration ORDER BY version"
+
+[tables.customer]
+conflict = "newest"
+newest-by = "updated_at"
+
+[tables."a.b"]
+conflict = "mine"
+
+[tables.audit]
+append-only = true
+"""
+
+
+def parse(text: str) -> Config:
+    return parse_config(text, "vibey-state.toml", BASE)
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(SettingError) as caught:
+        parse(text)
+    assert caught.value.hint
+    return caught.value.message
+
+
+def test_every_key_is_read() -> None:
+    """Each key of the specification reaches the value that the engine reads."""
+    assert parse(EVERYTHING) == Config(
+        public=True,
+        profile="vibey",
+        exclude=("cache", "Größe"),
+        tables={
+            "customer": TableConfig(Rule.NEWEST, "updated_at"),
+            "a.b": TableConfig(Rule.MINE),
+            "audit": TableConfig(append_only=True),
+        },
+        migrations=Migrations(
+            None,
+            ("vibey", "migrate"),
+            ("DJANGO_SETTINGS_MODULE",),
+            "SELECT version FROM schema_migration ORDER BY version",
+        ),
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[state]", "[migrations]", "[tables]", "[tables.customer]", "# nothing"])
+def test_every_key_is_optional(text: str) -> None:
+    """A file without keys means what no file means."""
+    config = parse(text)
+    assert (config.public, config.profile, config.exclude, config.migrations) == (False, None, (), None)
+    assert set(config.tables.values()) <= {TableConfig()}
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[stat]", "stat"),
+        ("public = true", "public"),
+        ("[state]\npubic = true", "state.pubic"),
+        ('[state]\nschemas = ["public"]', "state.schemas"),
+        ('[migrations]\ndir = "x"', "migrations.dir"),
+        ('[tables.customer]\nnewest_by = "t"', "tables.customer.newest_by"),
+        ('[tables."a.b"]\nrule = "mine"', 'tables."a.b".rule'),
+        ("[tables.customer.more]", "tables.customer.more"),
+    ],
+)
+def test_an_unknown_key_is_refused_by_name(text: str, key: str) -> None:
+    """A misspelt key is an error that names it in full, and the file."""
+    message = refusal(text)
+    assert message == f"vibey-state.toml: unknown key {key}"
+
+
+def test_a_near_miss_is_recognised() -> None:
+    """An underscore for a dash gets the right spelling as its hint."""
+    with pytest.raises(SettingError) as caught:
+        parse('[tables.customer]\nnewest_by = "t"')
+    assert caught.value.hint == "did you mean newest-by?"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[state]\npublic = "true"', ("state.public", "true or false", "a text")),
+        ("[state]\npublic = 1", ("state.public", "true or false", "a number")),
+        ("[state]\nprofile = true", ("state.profile", "a text", "true or false")),
+        ('[state]\nexclude = "cache"', ("state.exclude", "a list of texts", "a text")),
+        ("[state]\nexclude = [1]", ("state.exclude", "a list of texts", "a number")),
+        ('[state]\nexclude = ["a\\u0000"]', ("state.exclude",)),
+        ("state = 1", ("state", "a table", "a number")),
+        ("state = []", ("state", "a table", "a list")),
+        ("tables = 2020-01-01", ("tables", "a table", "a date")),
+        ("[tables]\ncustomer = true", ("tables.customer", "a table")),
+        ("[tables.customer]\nconflict = 1", ("tables.customer.conflict", "a text")),
+        ('[tables.customer]\nappend-only = "yes"', ("tables.customer.append-only", "true or false")),
+        ('[tables.customer]\nconflict = ""', ("tables.customer.conflict", "an empty text")),
+        ("[migrations]\ndirectory = []", ("migrations.directory", "a text", "a list")),
+        ('[migrations]\ncommand = "vibey migrate"', ("migrations.command", "a list of texts")),
+        ('[migrations]\nversions = " "', ("migrations.versions", "an empty text")),
+    ],
+)
+def test_a_wrong_type_is_refused(text: str, words: tuple[str, ...]) -> None:
+    """The error names the key, what it has to be and what kind of value was found."""
+    message = refusal(text)
+    assert [word for word in ("vibey-state.toml", *words) if word not in message] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[state]\nprofile = "vibe"', ("state.profile", "vibe")),
+        ('[state]\nexclude = ["a", "b", "a"]', ("state.exclude", "a twice")),
+        ('[state]\nexclude = [""]', ("state.exclude", "empty name")),
+        ('[state]\nexclude = ["a"]\n[tables.a]', ("a is excluded", "tables.a")),
+        ('[tables.customer]\nconflict = "newset"', ("tables.customer.conflict", "newset")),
+        ('[tables.customer]\nconflict = "newest"', ("tables.customer", "newest-by")),
+        ('[tables.audit]\nappend-only = true\nconflict = "mine"', ("tables.audit", "append-only")),
+        ('[tables.audit]\nappend-only = true\nconflict = "refuse"', ("tables.audit", "append-only")),
+        ('[tables.audit]\nappend-only = true\nnewest-by = "t"', ("tables.audit", "append-only")),
+        ('[migrations]\ndirectory = "m"\ncommand = ["x"]', ("migrations.directory", "migrations.command")),
+        ('[migrations]\ndirectory = "m"\nversions = "SELECT 1"', ("migrations.directory", "migrations.versions")),
+        ('[migrations]\nenv = ["A"]', ("migrations.env", "migrations.command")),
+        ("[migrations]\ncommand = []", ("migrations.command", "no program")),
+        ('[migrations]\ncommand = [" "]', ("migrations.command", "no program")),
+        ('[migrations]\ncommand = ["x"]\nenv = ["A=1"]', ("migrations.env", "A=1")),
+        ('[migrations]\ncommand = ["x"]\nenv = ["VIBEY_STATE_KEY"]', ("migrations.env", "VIBEY_STATE_KEY")),
+    ],
+)
+def test_a_contradiction_is_refused(text: str, words: tuple[str, ...]) -> None:
+    """Keys that cannot hold together, or values that mean nothing, are named."""
+    message = refusal(text)
+    assert [word for word in words if word not in message] == []
+
+
+@pytest.mark.parametrize("form", ['[state]\nexclude = ["{}"]', "[tables.{}]", '[tables.a]\nnewest-by = "{}"'])
+def test_a_name_is_at_most_63_bytes(form: str) -> None:
+    """PostgreSQL would cut a longer name, in the middle of a character even, and two tables could become one."""
+    fits = form.replace("[tables.{}]", '[tables."{}"]')
+    parse(fits.format("é" * 31 + "x"))
+    assert "64 bytes" in refusal(fits.format("é" * 32))
+
+
+@pytest.mark.parametrize("text", ["[state", "[state]\npublic = yes", "[state]\n[state]", "a = " + "[" * 5000])
+def test_what_is_no_toml_is_refused(text: str) -> None:
+    """A file that does not parse is an error, however deep it nests."""
+    assert refusal(text).startswith("vibey-state.toml is not valid TOML")
+
+
+def test_a_command_may_keep_its_versions_in_schema_migration() -> None:
+    """Without ``versions`` a command is allowed: what schema_migration holds is compared."""
+    assert parse('[migrations]\ncommand = ["x"]').migrations == Migrations(command=("x",))
+
+
+def test_versions_alone_serve_a_database_that_something_else_migrates() -> None:
+    """``versions`` without a command says what to compare, and nothing is run."""
+    assert parse('[migrations]\nversions = "SELECT 1"').migrations == Migrations(versions="SELECT 1")
+
+
+def test_the_directory_is_taken_from_the_checkout() -> None:
+    """A relative directory starts at the folder that holds .github, else at the checkout's top."""
+    parsed = parse('[migrations]\ndirectory = "db/migrations"').migrations
+    assert parsed is not None
+    assert parsed.directory == BASE / "db/migrations"
+    assert base_of(Path("/a/.github/vibey-state.toml"), BASE) == Path("/a")
+    assert base_of(Path("/a/other.toml"), BASE) == BASE
