@@ -27,3 +27,13 @@ def blocks(module: str) -> dict[str, str]:
     """
     text = resources.files("vibey_actions.postgres").joinpath(f"sql/{module}.sql").read_text("utf-8")
     return {match["name"]: match["body"].strip() for match in _BLOCK.finditer(text)}
+
+
+def value(name: str) -> str:
+    """The place of a bound value in SQL that ``bound`` is to finish. No identifier can hold the NUL that marks it."""
+    return f"\0{name}\0"
+
+
+def bound(text: str) -> bytes:
+    """SQL made of names and ``value`` places as psycopg takes it: a ``%`` in a name is no placeholder."""
+    return re.sub("\0([a-z_]+)\0", r"%(\1)s", text.replace("%", "%%")).encode()

@@ -1,0 +1,187 @@
+"""The guarded apply: changes go in as one transaction, or not at all (spec: the guarded apply).
+
+``SHARE ROW EXCLUSIVE`` on every table it touches: writers wait, readers never. Every row that is to change must still
+be what the snapshot read. Rows are written parents first, deleted children first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import zip_longest
+
+import psycopg
+
+from vibey_actions.errors import RowRefused, StateMoved
+from vibey_actions.postgres.agreement import TableAgreement
+from vibey_actions.postgres.chunks import Within, chunk_states
+from vibey_actions.postgres.connection import saying
+from vibey_actions.postgres.counters import advance_counters, advance_sequences
+from vibey_actions.postgres.links import refuse_orphans, release_links
+from vibey_actions.postgres.sql import identifier, identifiers
+from vibey_actions.postgres.staging import Stage
+from vibey_actions.postgres.tables import Catalog, PgTable
+from vibey_actions.state.bounds import chunk_of
+from vibey_actions.state.spool import Spool
+
+LOCK_TIMEOUT = "10s"
+
+
+def apply(
+    connection: psycopg.Connection,
+    catalog: Catalog,
+    changes: Mapping[str, Spool],
+    agreements: Mapping[str, TableAgreement],
+) -> dict[str, TableAgreement]:
+    """Write ``changes`` in the caller's transaction.
+
+    ``agreements`` hold the changed tables as the snapshot read them; what comes back holds them as they are after the
+    changes, with None for a chunk in which somebody else wrote meanwhile. Raises StateMoved where a row is not what the
+    snapshot read or a lock is not to be had, Conflicts where a deletion would leave rows without their parent,
+    RowRefused where a trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
+    """
+    lock(connection, catalog, changes)
+    stages = {
+        name: Stage.make(connection, catalog.tables[name], number, changes[name])
+        for number, name in enumerate(sorted(changes))
+    }
+    for name, stage in stages.items():
+        _guard(connection, stage, changes[name])
+    chunks = {name: _Chunks(catalog.tables[name], agreements[name], changes[name]) for name in stages}
+    for touched in chunks.values():
+        touched.before(connection)
+    _write(connection, catalog, stages)
+    for name, stage in stages.items():
+        _check_written(connection, stage, changes[name])
+    return {name: touched.after(connection) for name, touched in chunks.items()}
+
+
+def lock(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool]) -> None:
+    """Lock what the changes touch: the tables themselves, those whose rows a deletion reaches, counters."""
+    names = set(changes)
+    names |= {
+        name
+        for name, table in catalog.tables.items()
+        if any(key.references in changes and key.on_delete in "cnd" for key in table.foreign_keys)
+    }
+    tables = [catalog.tables[name].sql for name in sorted(names)]
+    counters = sorted({counter.target for name in changes for counter in catalog.tables[name].counters})
+    with saying("locking the tables that are to change"):
+        connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'".encode())
+        for table in [*tables, *counters]:
+            connection.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE".encode())
+
+
+def _guard(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:
+    for change, now in zip_longest(changes, stage.current(connection)):
+        if change is None or now != change.before:
+            key = change.key.decode("ascii") if change is not None else "(two rows under one key)"
+            raise StateMoved(
+                f"table {stage.table.name}, row {key}: it changed here since it was read", "nothing was written"
+            )
+
+
+class _Chunks:
+    """The chunks of a table that the changes fall into, before and after."""
+
+    def __init__(self, table: PgTable, agreed: TableAgreement, changes: Spool) -> None:
+        self._table = table
+        self._agreed = agreed
+        self._touched = sorted({chunk_of(agreed.bounds, change.key) for change in changes})
+        everything = len(self._touched) == len(agreed.states)
+        self._within = None if everything else Within(agreed.bounds, self._touched)
+        self._undisturbed: list[int] = []
+
+    def _states(self, connection: psycopg.Connection) -> list[bytes]:
+        return chunk_states(connection, self._table, self._agreed.salt, self._agreed.bounds, self._within)
+
+    def before(self, connection: psycopg.Connection) -> None:
+        states = self._states(connection)
+        self._undisturbed = [chunk for chunk in self._touched if states[chunk] == self._agreed.states[chunk]]
+
+    def after(self, connection: psycopg.Connection) -> TableAgreement:
+        states: list[bytes | None] = list(self._agreed.states)
+        now = self._states(connection)
+        for chunk in self._touched:
+            states[chunk] = None
+        for chunk in self._undisturbed:
+            states[chunk] = now[chunk]
+        return TableAgreement(self._agreed.shape, self._agreed.salt, self._agreed.bounds, states)
+
+
+def _write(connection: psycopg.Connection, catalog: Catalog, stages: Mapping[str, Stage]) -> None:
+    parents_first = [stages[name] for name in catalog.parents_first if name in stages]
+    refuse_orphans(connection, catalog, stages)
+    release_links(connection, catalog, stages)
+    for stage in reversed(parents_first):
+        _delete(connection, stage)
+    for stage in parents_first:
+        _update(connection, stage, self_references=False)
+        _insert(connection, stage)
+        _update(connection, stage, self_references=True)
+    for stage in parents_first:
+        advance_sequences(connection, stage)
+        advance_counters(connection, stage)
+
+
+def _delete(connection: psycopg.Connection, stage: Stage) -> None:
+    with saying(f"deleting rows of {stage.table.name}"):
+        connection.execute(
+            f"DELETE FROM {_target(stage.table)} r USING {stage.name} s"
+            f" WHERE s.op = 'd' AND {stage.match('r', 's')}".encode()
+        )
+
+
+def _update(connection: psycopg.Connection, stage: Stage, *, self_references: bool) -> None:
+    """Columns that reference the table itself are written once every row is in."""
+    table = stage.table
+    own = set(table.self_references)
+    columns = [
+        column.name
+        for column in table.carried
+        if column.name not in table.table.key and column.identity != "a" and (column.name in own) == self_references
+    ]
+    if not columns:
+        return
+    values = ", ".join(f"{identifier(name)} = {stage.value(name, 's')}" for name in columns)
+    with saying(f"updating rows of {table.name}"):
+        connection.execute(
+            f"UPDATE {_target(table)} r SET {values} FROM {stage.name} s"
+            f" WHERE s.op = 'u' AND {stage.match('r', 's')}".encode()
+        )
+
+
+def _insert(connection: psycopg.Connection, stage: Stage) -> None:
+    table = stage.table
+    names = [column.name for column in table.carried]
+    values = ", ".join(stage.value(name, "s") for name in names)
+    with saying(f"inserting rows into {table.name}"):
+        connection.execute(
+            f"INSERT INTO {table.sql} ({identifiers(names)}) OVERRIDING SYSTEM VALUE"
+            f" SELECT {values} FROM {stage.name} s WHERE s.op = 'i' ORDER BY s.n".encode()
+        )
+
+
+def _target(table: PgTable) -> str:
+    return table.sql if table.partitioned else f"ONLY {table.sql}"
+
+
+def _check_written(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:
+    """What was written must be what was meant: a trigger or a rule may have made something else of it."""
+    for change, now in zip_longest(changes, stage.current(connection)):
+        if change is None or now != change.after:
+            raise _rewritten(connection, stage.table, change.key.decode("ascii") if change is not None else "")
+
+
+def _rewritten(connection: psycopg.Connection, table: PgTable, key: str) -> RowRefused:
+    with saying(f"looking for triggers on {table.name}"):
+        triggers = connection.execute(
+            "SELECT tgname FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY 1",
+            (table.oid,),
+        ).fetchall()
+    names = ", ".join(name for (name,) in triggers)
+    cause = f"its trigger(s) {names} rewrite rows" if names else "the database made something else of what was written"
+    return RowRefused(
+        f"table {table.name}, row {key}: the row is not what was written to it; {cause}",
+        "a row that is rewritten on every sync never comes to rest: have the trigger leave rows alone that "
+        "application_name 'vibey-actions sync' writes, or exclude the table; nothing was written",
+    )

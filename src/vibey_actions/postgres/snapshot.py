@@ -1,0 +1,178 @@
+"""One view of the whole database: what changed since the last sync, and those rows as canonical text.
+
+Everything is read in one REPEATABLE READ, READ ONLY transaction (spec: the cycle).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import psycopg
+
+from vibey_actions.errors import DatabaseFailed, RowRefused
+from vibey_actions.postgres.agreement import TableAgreement, shape_of
+from vibey_actions.postgres.chunks import EMPTY, Within, chunk_states
+from vibey_actions.postgres.connection import saying
+from vibey_actions.postgres.expressions import key_text, row_json, row_source
+from vibey_actions.postgres.faithful import refuse_unfaithful
+from vibey_actions.postgres.sql import bound
+from vibey_actions.postgres.tables import Catalog, PgTable
+from vibey_actions.rows.canonical import NotJson, decode, encode
+from vibey_actions.rows.canonical import key_text as key_of_row
+from vibey_actions.state.bounds import EVERYTHING, KeyRange, chunk_ranges
+
+_READ_AT_ONCE = 256 * 1024
+
+
+@dataclass(slots=True)
+class _Compared:
+    """A table's chunks now, at the bounds of its agreement, and which of them are not as agreed."""
+
+    agreed: TableAgreement
+    states: list[bytes]
+    changed: list[int] = field(default_factory=list)
+
+
+class Snapshot:
+    """A database as of one moment. Begins its transaction on ``connection`` when constructed; ``close`` ends it."""
+
+    def __init__(
+        self, connection: psycopg.Connection, catalog: Catalog, agreements: Mapping[str, TableAgreement]
+    ) -> None:
+        self._connection = connection
+        self.catalog = catalog
+        self._compared: dict[str, _Compared] = {}
+        for name, agreed in agreements.items():
+            table = catalog.tables.get(name)
+            if table is not None and agreed.shape == shape_of(connection, table):
+                self._compared[name] = self._compare(table, agreed)
+
+    def _compare(self, table: PgTable, agreed: TableAgreement) -> _Compared:
+        states = chunk_states(self._connection, table, agreed.salt, agreed.bounds)
+        changed = [chunk for chunk, state in enumerate(agreed.states) if state is None or bytes(state) != states[chunk]]
+        return _Compared(agreed, states, changed)
+
+    @property
+    def as_agreed(self) -> bool:
+        """Whether every table is known to be as it was at the last sync."""
+        return all(self.table_as_agreed(name) for name in self.catalog.tables)
+
+    def table_as_agreed(self, name: str) -> bool:
+        compared = self._compared.get(name)
+        return compared is not None and not compared.changed
+
+    def is_empty(self) -> bool:
+        """Whether no synced table has a row."""
+        if not self.catalog.tables:
+            return True
+        probes = " OR ".join(f"EXISTS (SELECT FROM {table.sql})" for table in self.catalog.tables.values())
+        with saying("looking whether the database is empty"):
+            row = self._connection.execute(f"SELECT {probes}".encode()).fetchone()
+        return row is not None and not row[0]
+
+    def view(self, name: str) -> PgTableView:
+        """The rows of one table that the merge has to compare."""
+        table = self.catalog.tables[name]
+        compared = self._compared.get(name)
+        if compared is None:
+            return PgTableView(self._connection, table, (), [EVERYTHING], None)
+        bounds, changed = compared.agreed.bounds, compared.changed
+        within = Within(bounds, changed) if changed else None
+        return PgTableView(self._connection, table, bounds, chunk_ranges(bounds, changed), within)
+
+    def agreement(self, name: str, bounds: Sequence[bytes]) -> TableAgreement:
+        """The table in this view, cut at ``bounds``, as an agreement to record."""
+        table = self.catalog.tables[name]
+        compared = self._compared.get(name)
+        if compared is None:
+            salt = os.urandom(16)
+            return TableAgreement(
+                shape_of(self._connection, table), salt, bounds, chunk_states(self._connection, table, salt, bounds)
+            )
+        agreed = compared.agreed
+        if list(bounds) == list(agreed.bounds):
+            return TableAgreement(agreed.shape, agreed.salt, bounds, compared.states)
+        return TableAgreement(agreed.shape, agreed.salt, bounds, self._states_at(table, compared, bounds))
+
+    def _states_at(self, table: PgTable, compared: _Compared, bounds: Sequence[bytes]) -> list[bytes]:
+        """States at new bounds: chunks that are cut as before keep theirs, only the rest is computed."""
+        old = compared.agreed.bounds
+        known = dict(zip(_edges(old), compared.states, strict=True))
+        edges = _edges(bounds)
+        missing = [chunk for chunk, edge in enumerate(edges) if edge not in known]
+        computed = (
+            chunk_states(self._connection, table, compared.agreed.salt, bounds, Within(bounds, missing))
+            if missing
+            else [EMPTY] * len(edges)
+        )
+        return [known.get(edge, computed[chunk]) for chunk, edge in enumerate(edges)]
+
+
+def _edges(bounds: Sequence[bytes]) -> list[tuple[bytes, bytes | None]]:
+    return list(zip([b"", *bounds], [*bounds, None], strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class PgTableView:
+    """See `merge.TableView`."""
+
+    connection: psycopg.Connection
+    table: PgTable
+    bounds: Sequence[bytes]
+    ranges: Sequence[KeyRange]
+    within: Within | None
+
+    def rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """Key and canonical text of the rows in the ranges, in key order. Raises RowRefused."""
+        refuse_unfaithful(self.connection, self.table, self.within)
+        last = b""
+        for key, row in canonical_rows(self.table, self._lines()):
+            if key <= last:
+                raise DatabaseFailed(
+                    f"reading the table {self.table.name} failed: the keys did not come in order at {key.decode()}",
+                    "this is a defect of vibey-actions: please report the type of the table's key columns",
+                )
+            last = key
+            yield key, row
+
+    def _lines(self) -> Iterator[bytes]:
+        key = key_text(self.table, "r")
+        where = f" WHERE {self.within.condition(key)}" if self.within else ""
+        query = (
+            f"COPY (SELECT {row_json(self.table, 'r')} FROM {row_source(self.table, 'r')}{where} ORDER BY {key})"
+            " TO STDOUT"
+        )
+        with saying(f"reading the rows of {self.table.name}"), self.connection.cursor() as cursor:
+            parameters = self.within.parameters() if self.within else {}
+            with cursor.copy(bound(query), parameters) as copy:
+                for line in copy:
+                    yield bytes(line)
+
+
+def canonical_rows(table: PgTable, lines: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Key and canonical text of each line of COPY output that holds a row as JSON."""
+    key = table.table.key
+    for texts in _grouped(lines):
+        try:
+            for row in decode(b"[" + b",".join(texts) + b"]"):
+                yield key_of_row(row, key), encode(row)
+        except NotJson as error:
+            raise RowRefused(f"table {table.name}: a row cannot be carried: {error}") from None
+
+
+def _grouped(lines: Iterator[bytes]) -> Iterator[list[bytes]]:
+    group: list[bytes] = []
+    size = 0
+    for line in lines:
+        text = line[:-1]
+        if b"\\" in text:
+            text = text.replace(b"\\\\", b"\\")
+        group.append(text)
+        size += len(text)
+        if size >= _READ_AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,0 +1,91 @@
+"""Canonical JSON: the one text of a value (docs/format.md, "Canonical JSON").
+
+Values are ``None``, ``bool``, ``int``, ``Decimal``, ``str``, ``list`` and ``dict`` with string keys; a number with a
+fraction or an exponent is a Decimal, never a float. Two values are equal when their canonical texts are.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+_fast_decoder = msgspec.json.Decoder(float_hook=Decimal)
+_encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
+
+_ESCAPES = "vibey-json-escapes"
+
+
+def _escape_unencodable(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)), error.end
+
+
+codecs.register_error(_ESCAPES, _escape_unencodable)
+
+
+class NotJson(ValueError):
+    """Text that is not JSON as PostgreSQL or a state document can hold it."""
+
+
+_INT_DIGITS = 4000  # Python refuses to turn more than 4,300 digits into an int; PostgreSQL's numeric has up to 131,072
+
+
+def _exact_int(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= _INT_DIGITS else Decimal(digits)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_exact_decoder = json.JSONDecoder(parse_float=Decimal, parse_int=_exact_int, parse_constant=_no_constant)
+
+
+def decode(text: bytes) -> Any:
+    """The value of a JSON text, every number exact. Raises NotJson."""
+    try:
+        return _fast_decoder.decode(text)
+    except RecursionError:
+        raise NotJson("the value is nested too deeply") from None
+    except msgspec.MsgspecError:
+        return _decode_slowly(text)
+    except (UnicodeDecodeError, ArithmeticError):
+        raise NotJson("the text is not UTF-8, or holds a number out of any range") from None
+
+
+def _decode_slowly(text: bytes) -> Any:
+    # msgspec refuses integers of more than 4,300 digits; what it refuses for another reason json refuses as well.
+    try:
+        return _exact_decoder.decode(text.decode("utf-8"))
+    except (ValueError, ArithmeticError, RecursionError):
+        raise NotJson("the text is not valid JSON") from None
+
+
+def encode(value: Any) -> bytes:
+    """The canonical text of a value. Raises NotJson for a string with half a surrogate pair."""
+    try:
+        text = _encoder.encode(value)
+    except (UnicodeEncodeError, RecursionError):
+        raise NotJson("the value holds half a surrogate pair or is nested too deeply") from None
+    if b"\x7f" in text:
+        text = text.replace(b"\x7f", b"\\u007f")
+    if text.isascii():
+        return text
+    return text.decode("utf-8").encode("ascii", _ESCAPES)
+
+
+def canonical(text: bytes) -> bytes:
+    """The canonical text of any JSON text. Raises NotJson."""
+    return encode(decode(text))
+
+
+def key_text(row: Mapping[str, Any], key: Sequence[str]) -> bytes:
+    """A row's key: the canonical array of the key columns' values, in declared order."""
+    return encode([row[column] for column in key])

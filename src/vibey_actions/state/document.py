@@ -1,0 +1,208 @@
+"""The document: every row of a state as one canonical text, read and written as a stream (docs/format.md).
+
+``{"format":"vibey-state/1","schema":[...],"tables":{NAME:[ROW,...],...}}``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+
+import msgspec
+
+from vibey_actions.errors import Unreadable
+from vibey_actions.rows.canonical import NotJson, canonical, decode, encode
+from vibey_actions.state.scanner import Batch, Scanner
+
+FORMAT = "vibey-state/1"
+
+_BUFFERED = 256 * 1024
+
+
+def keys_of(text: bytes, key: tuple[str, ...]) -> list[bytes]:
+    """The canonical keys of canonical rows joined by commas. Raises Unreadable where a row lacks a key column."""
+    try:
+        structs = _key_decoder(key).decode(b"[" + text + b"]")
+    except (msgspec.MsgspecError, RecursionError):
+        raise Unreadable(f"the state holds a row without the key column(s) {', '.join(key)}") from None
+    if len(key) == 1:
+        return [b"[" + bytes(struct.k0) + b"]" for struct in structs]
+    return [b"[" + b",".join(bytes(part) for part in msgspec.structs.astuple(struct)) + b"]" for struct in structs]
+
+
+@cache
+def _key_decoder(key: tuple[str, ...]) -> msgspec.json.Decoder[list[msgspec.Struct]]:
+    names = {f"k{i}": column for i, column in enumerate(key)}
+    fields = [(name, msgspec.Raw) for name in names]
+    return msgspec.json.Decoder(list[msgspec.defstruct("Key", fields, rename=names)])
+
+
+class DocumentReader:
+    """Reads a document from its text in chunks.
+
+    ``schema`` is known once constructed; ``tables`` goes through the tables once, in name order. With ``key_of``, a
+    function from a table's name to its key, every row is checked as the format demands: canonical text, in key order,
+    no key twice. Without it rows are trusted to have been checked before. Raises Unreadable.
+    """
+
+    def __init__(
+        self,
+        chunks: Iterable[bytes] | Scanner,
+        *,
+        key_of: Callable[[str], tuple[str, ...] | None] | None = None,
+    ) -> None:
+        self._scanner = chunks if isinstance(chunks, Scanner) else Scanner(iter(chunks))
+        self._owns_text = not isinstance(chunks, Scanner)
+        self._key_of = key_of
+        self.schema = self._read_head()
+
+    def _read_head(self) -> list[str]:
+        scanner = self._scanner
+        scanner.expect(b'{"format":')
+        found = scanner.value()
+        if found != encode(FORMAT):
+            raise Unreadable(
+                f"the state says format {found[:60].decode('ascii', 'backslashreplace')}, this version reads {FORMAT}",
+                "use the version of vibey-actions that wrote it, or a newer one",
+            )
+        scanner.expect(b',"schema":')
+        schema = _string_list(scanner.value())
+        scanner.expect(b',"tables":{')
+        return schema
+
+    def tables(self) -> Iterator[tuple[str, Iterator[Batch]]]:
+        """The tables' names and batches of rows; a table's batches are read before the next name."""
+        scanner = self._scanner
+        previous: str | None = None
+        while not scanner.at(b"}"):
+            if previous is not None:
+                scanner.expect(b",")
+            name = _string(scanner.value())
+            if previous is not None and name <= previous:
+                raise Unreadable("the state's tables are out of order or one stands in it twice")
+            previous = name
+            scanner.expect(b":[")
+            batches = self._batches(name)
+            yield name, batches
+            for _ in batches:
+                pass
+        scanner.expect(b"}}")
+        if self._owns_text and not scanner.at_end():
+            raise Unreadable("the state goes on behind its end")
+
+    def _batches(self, name: str) -> Iterator[Batch]:
+        scanner = self._scanner
+        row_start = b'{"'
+        check = _RowCheck(name, self._key_of(name)) if self._key_of else None
+        first = True
+        while not scanner.take(b"]"):
+            if not first:
+                scanner.expect(b",")
+            batch = scanner.batch(row_start)
+            if first:
+                row_start = _row_start(batch)
+                first = False
+            if check is not None:
+                check(batch)
+            yield batch
+        if first:
+            raise Unreadable(f"the state lists the table {name} without a row")
+
+
+class _RowCheck:
+    """Canonical text, keys in ascending order."""
+
+    def __init__(self, name: str, key: tuple[str, ...] | None) -> None:
+        self._name = name
+        self._key = key
+        self._last = b""
+
+    def __call__(self, batch: Batch) -> None:
+        try:
+            rewritten = canonical(b"[" + batch.text + b"]")
+        except NotJson:
+            rewritten = b""
+        if rewritten[1:-1] != batch.text:
+            raise Unreadable(f"the state's rows of {self._name} are not canonical text")
+        if self._key is None:
+            return
+        keys = [self._last, *keys_of(batch.text, self._key)]
+        if any(left >= right for left, right in pairwise(keys)):
+            raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key")
+        self._last = keys[-1]
+
+
+def _row_start(batch: Batch) -> bytes:
+    """How every row of the table begins: its first member's name."""
+    row = bytes(batch.rows[0])
+    end = row.find(b'":')
+    return row[: end + 2] if row.startswith(b'{"') and end > 0 else b'{"'
+
+
+def _string(text: bytes) -> str:
+    try:
+        value = decode(text)
+    except NotJson:
+        value = None
+    if not isinstance(value, str) or encode(value) != text:
+        raise Unreadable("the state is not a document of this format: a name is not canonical text")
+    return value
+
+
+def _string_list(text: bytes) -> list[str]:
+    try:
+        value = decode(text)
+    except NotJson:
+        value = None
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or encode(value) != text:
+        raise Unreadable("the state's list of migrations is not a list of strings in canonical text")
+    if any(left >= right for left, right in pairwise(value)):
+        raise Unreadable("the state's list of migrations is not sorted, or one stands in it twice")
+    return value
+
+
+class DocumentWriter:
+    """Writes a document as text into ``write``; tables in name order, rows in key order, both as the caller gives them.
+
+    A table without rows is left out. ``close`` ends the document.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], schema: Sequence[str]) -> None:
+        self._write = write
+        head = b'{"format":' + encode(FORMAT) + b',"schema":' + encode(list(schema)) + b',"tables":{'
+        self._parts = [head]
+        self._size = len(head)
+        self._before_row = b""
+        self._any_table = False
+        self._in_table = False
+
+    def table(self, name: str) -> None:
+        """Begin a table; what is written next are its rows."""
+        self._end_table()
+        self._before_row = (b"," if self._any_table else b"") + encode(name) + b":["
+
+    def rows(self, text: bytes) -> None:
+        """One row, or several joined by commas."""
+        self._parts.append(self._before_row)
+        self._parts.append(text)
+        self._size += len(text) + 1
+        self._before_row = b","
+        self._in_table = self._any_table = True
+        if self._size >= _BUFFERED:
+            self._flush()
+
+    def close(self) -> None:
+        self._end_table()
+        self._parts.append(b"}}")
+        self._flush()
+
+    def _end_table(self) -> None:
+        if self._in_table:
+            self._parts.append(b"]")
+            self._in_table = False
+
+    def _flush(self) -> None:
+        self._write(b"".join(self._parts))
+        self._parts.clear()
+        self._size = 0

@@ -1,0 +1,63 @@
+"""An export: a document with the commit its database last agreed with and the branch it belongs to.
+
+``{"base":COMMIT or null,"format":"vibey-state-export/1","remote":"OWNER/NAME:BRANCH","state":DOCUMENT}``
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from vibey_actions.errors import Unreadable
+from vibey_actions.rows.canonical import NotJson, decode, encode
+from vibey_actions.state.document import DocumentReader, DocumentWriter
+from vibey_actions.state.scanner import Scanner
+
+EXPORT_FORMAT = "vibey-state-export/1"
+
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+
+class ExportReader:
+    """Reads an export's text in chunks: ``base``, ``remote``, then its ``document``. Raises Unreadable."""
+
+    def __init__(
+        self, chunks: Iterable[bytes], *, key_of: Callable[[str], tuple[str, ...] | None] | None = None
+    ) -> None:
+        self._scanner = Scanner(iter(chunks))
+        self._scanner.expect(b'{"base":')
+        self.base = None if self._scanner.take(b"null") else self._string("base")
+        if self.base is not None and not COMMIT.fullmatch(self.base):
+            raise Unreadable("the export's base is no commit")
+        self._scanner.expect(b',"format":')
+        if self._scanner.value() != encode(EXPORT_FORMAT):
+            raise Unreadable(f"the file is no export of the format {EXPORT_FORMAT}")
+        self._scanner.expect(b',"remote":')
+        self.remote = self._string("remote")
+        self._scanner.expect(b',"state":')
+        self.document = DocumentReader(self._scanner, key_of=key_of)
+
+    def finish(self) -> None:
+        """Check, once the document has been read, that the export ends with it."""
+        self._scanner.expect(b"}")
+        if not self._scanner.at_end():
+            raise Unreadable("the export goes on behind its end")
+
+    def _string(self, member: str) -> str:
+        text = self._scanner.value()
+        try:
+            value = decode(text)
+        except NotJson:
+            value = None
+        if not isinstance(value, str) or encode(value) != text:
+            raise Unreadable(f"the export's {member} is not a string in canonical text")
+        return value
+
+
+def write_export(
+    write: Callable[[bytes], None], *, base: str | None, remote: str, schema: list[str]
+) -> tuple[DocumentWriter, Callable[[], None]]:
+    """Begin an export; the caller writes the document's tables, closes the writer and calls the second value."""
+    write(b'{"base":' + encode(base) + b',"format":' + encode(EXPORT_FORMAT) + b',"remote":' + encode(remote))
+    write(b',"state":')
+    return DocumentWriter(write, schema), lambda: write(b"}")
