@@ -1,0 +1,1 @@
+"""The benchmark: whole commands against pg_dump and pg_restore, and the pure core by itself."""

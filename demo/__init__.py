@@ -1,0 +1,1 @@
+"""The demonstration: two databases, one sealed branch, real commands, and a check behind every sentence."""
