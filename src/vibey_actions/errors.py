@@ -203,3 +203,9 @@ class FileFailed(VibeyError):
     """A local file cannot be read or written."""
 
     code = "file"
+
+
+class ScratchRefused(DatabaseFailed):
+    """No scratch database can be made to lift an older state in."""
+
+    code = "scratch"

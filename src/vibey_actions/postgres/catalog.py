@@ -21,6 +21,7 @@ from vibey_actions.postgres.order import parents_first
 from vibey_actions.postgres.profiles import check_columns, check_tables, declared_counters, declared_sequences
 from vibey_actions.postgres.sql import blocks, identifier
 from vibey_actions.postgres.tables import Carriage, Catalog, Column, ForeignKey, PgTable, SequenceOf
+from vibey_actions.postgres.versions_query import in_user_settings
 from vibey_actions.state.declaration import Declaration, Table
 from vibey_actions.state.profiles import OWN_TABLES, Profile, ProfileTable, profile
 
@@ -78,17 +79,11 @@ def read_catalog(
 def tables_read_by(connection: psycopg.Connection, query: str) -> frozenset[str]:
     """The tables of schema public that ``query`` reads, asked of the planner; a partition under its root's name.
 
-    The query is planned, not run, with the database's own search_path. Raises SettingError where it cannot be.
+    The query is planned, not run, with the database's own search_path. Raises SettingError where it cannot be,
+    SchemaMismatch where a table of it is missing.
     """
-    try:
-        with connection.transaction(force_rollback=True):
-            connection.execute("SET LOCAL search_path TO DEFAULT")
-            plan = connection.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {query}", prepare=True).fetchone()
-    except psycopg.Error as error:
-        raise SettingError(
-            f"the versions query cannot be planned: {visible(error.diag.message_primary or type(error).__name__)}",
-            'versions in [migrations] takes one SELECT, such as "SELECT version FROM schema_migration"',
-        ) from None
+    with in_user_settings(connection):
+        plan = connection.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {query}", prepare=True).fetchone()
     found = sorted(_relations_of(plan[0] if plan else []))
     with saying("reading the catalog"):
         return frozenset(name for (name,) in connection.execute(blocks("catalog")["roots"], {"names": found}))

@@ -132,7 +132,8 @@ def mask(text: str, dsn: str) -> str:
         secrets = [value for name, value in parse_dsn(dsn).items() if _SECRET.search(name) and value]
     except SettingError:
         return text
-    for form in sorted({form for value in secrets for form in (value, quote(value, safe=""), quote(value))}, key=len):
+    forms = {form for value in secrets for form in (value, quote(value, safe=""), quote(value))}
+    for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, "***")
     return text
 
@@ -140,6 +141,24 @@ def mask(text: str, dsn: str) -> str:
 def visible(text: str) -> str:
     """``text`` with everything that a terminal would not print as itself written as an escape."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def as_uri(dsn: str) -> str:
+    """``dsn`` as a URI, which is the form that programs other than PostgreSQL's own expect."""
+    if dsn.strip().startswith(("postgresql://", "postgres://")):
+        return dsn.strip()
+    parameters = parse_dsn(dsn)
+    user, password = (quote(parameters.pop(name, ""), safe="") for name in ("user", "password"))
+    login = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    database = quote(parameters.pop("dbname", ""), safe="")
+    place = ""
+    host = parameters.get("host", "")
+    if host and "," not in host and not host.startswith(("/", "@")):
+        port = parameters.pop("port", "")
+        place = (f"[{host}]" if ":" in host else quote(host, safe="")) + (f":{port}" if port else "")
+        del parameters["host"]
+    rest = "&".join(f"{name}={quote(value, safe='')}" for name, value in parameters.items())
+    return f"postgresql://{login}{place}/{database}" + (f"?{rest}" if rest else "")
 
 
 @contextmanager
@@ -165,7 +184,7 @@ def translate(error: psycopg.Error, doing: str) -> VibeyError:
         return StateMoved(f"{doing} had to stop: {_MOVED[state]}", "run it again")
     if state == "42501":
         return _not_allowed(error, doing)
-    return DatabaseFailed(f"{doing} failed: {_what(error, state)}", _hint(state))
+    return DatabaseFailed(f"{doing} failed: {describe(error)}", _hint(state))
 
 
 def _pinning(version: int) -> str:
@@ -231,7 +250,11 @@ def _not_allowed(error: psycopg.Error, doing: str) -> DatabaseFailed:
     return DatabaseFailed(f"{doing} failed: {message}", hint)
 
 
-def _what(error: psycopg.Error, state: str) -> str:
+def describe(error: psycopg.Error) -> str:
+    """What the server says of ``error``, without anything that may quote the content of a row."""
+    state = error.sqlstate
+    if state is None:
+        return type(error).__name__
     diag = error.diag
     if state[:2] in _SAFE_CLASSES and diag.message_primary:
         return visible(diag.message_primary)

@@ -291,8 +291,10 @@ class Server:
             lines = self.log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:]
         except OSError:
             lines = []
-        tail = "".join(f"\n  {visible(line)}" for line in lines) or " empty"
-        return DatabaseFailed(f"{doing} PostgreSQL failed: {why}; command: {' '.join(command)}; end of the log:{tail}")
+        tail = " | ".join(map(visible, lines)) or "nothing"
+        return DatabaseFailed(
+            f"{doing} PostgreSQL failed: {why}; the log ends with: {tail}", f"the command was: {' '.join(command)}"
+        )
 
 
 def free_port() -> int:
