@@ -26,6 +26,7 @@ from vibey_actions.remotes.gitlook import (
     read_listing,
     read_state_entry,
 )
+from vibey_actions.remotes.gitobjects import object_format, write_blob
 from vibey_actions.remotes.gitrun import Ended, Git, git_words, private_repository
 from vibey_actions.remotes.names import Place, parse_place, watermark_name
 from vibey_actions.remotes.words import Notice, silent
@@ -105,7 +106,13 @@ class GitRemote:
         facts = self._cache.facts(head)
         if commit == head or (facts is not None and commit in facts.parents):
             return True
-        return any(commit in self._commits(head, depth) for depth in _DEPTHS)
+        for depth in _DEPTHS:
+            commits = self._commits(head, depth)
+            if commit in commits:
+                return True
+            if len(commits) < depth:
+                break
+        return False
 
     def is_replay(self, head: str) -> bool:
         """See Remote. Looks at the last 500 commits."""
@@ -137,11 +144,7 @@ class GitRemote:
 
     def _build(self, git: Git, files: Mapping[str, Path], parent: str | None) -> str:
         """The commit of exactly ``files`` on ``parent``, made in the private repository."""
-        blobs: dict[str, str] = {}
-        for path, source in files.items():
-            with source.open("rb") as file:
-                deadline = _patience(source.stat().st_size)
-                blobs[path] = git.answer("hash-object", "-w", "--no-filters", "--stdin", stdin=file, deadline=deadline)
+        blobs = {path: write_blob(git.folder, source, git.object_format) for path, source in files.items()}
         tree = _make_tree(git, blobs)
         parents = []
         if parent is not None:
@@ -152,7 +155,7 @@ class GitRemote:
     def _bring_parent(self, git: Git, parent: str) -> None:
         """Have the parent's commit object, and say that what is behind it is not here (a shallow repository)."""
         facts = self._cache.facts(parent)
-        if facts is not None and facts.raw is not None:
+        if facts is not None and facts.raw is not None and not git.has(parent):
             raw = facts.raw.encode("utf-8", "surrogateescape")
             made = git.run("hash-object", "-w", "-t", "commit", "--stdin", stdin=raw)
             if made.ok and made.out.decode("ascii").strip() == parent:
@@ -224,6 +227,8 @@ class GitRemote:
 
     def _download(self, git: Git, commit: str, *how: str) -> None:
         """Fetch ``commit`` by its name, or with its branch where the server gives only the tips of branches."""
+        if git.has(commit):
+            return
         words = ""
         for wanted in (commit, f"refs/heads/{self._branch}"):
             options = (
@@ -234,7 +239,7 @@ class GitRemote:
                 "--no-show-forced-updates",
             )
             ended = git.run("fetch", *options, *how, "state", wanted, deadline=_patience(_LARGEST))
-            if ended.ok and git.run("cat-file", "-e", f"{commit}^{{commit}}").ok:
+            if ended.ok and git.has(commit):
                 return
             words = words or git_words(ended.err)
             if ended.ok or "unadvertised" not in ended.err:
@@ -252,15 +257,13 @@ class GitRemote:
             how = f"--depth={depth}" if depth else "--no-tags"
             with self._repository(head) as git:
                 self._download(git, head, how, "--filter=tree:0")
-                listed = git.answer("rev-list", "--format=%T", head)
+                listed = git.answer("rev-list", *([f"-n{depth}"] if depth else []), "--format=%T", head)
             self._history = {(head, depth): read_history(listed.encode("ascii"))}
         return self._history[head, depth]
 
     def _repository(self, commit: str | None = None) -> AbstractContextManager[Git]:
-        object_format = self._object_format
-        if commit is not None:
-            object_format = "sha256" if len(commit) == 64 else "sha1"  # noqa: PLR2004
-        return private_repository(self._scratch, self._place, object_format, self._env)
+        algorithm = object_format(commit) if commit else self._object_format
+        return private_repository(self._scratch, self._place, algorithm, self._env)
 
 
 def _make_tree(git: Git, blobs: Mapping[str, str]) -> str:

@@ -83,8 +83,9 @@ class Ended:
 class Git:
     """A private bare repository with one remote, ``state``, and the commands run in it."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, object_format: str, environment: Mapping[str, str]) -> None:
         self.folder = folder
+        self.object_format = object_format
         self._environment = environment
 
     def run(
@@ -124,6 +125,10 @@ class Git:
             raise
         return Ended(process.returncode, out or b"", err.decode("utf-8", "replace"))
 
+    def has(self, commit: str) -> bool:
+        """Whether the commit object is at hand without asking the remote."""
+        return self.run("cat-file", "-e", f"{commit}^{{commit}}").ok
+
     def answer(self, *arguments: str, stdin: bytes | BinaryIO = b"", deadline: float = 60) -> str:
         """The output of a command that has to succeed in a sound repository. Raises RemoteFailed where it does not."""
         ended = self.run(*arguments, stdin=stdin, deadline=deadline)
@@ -152,7 +157,7 @@ def private_repository(folder: Path, place: Place, object_format: str, environme
     try:
         with scratch_folder(folder) as scratch:
             _lay_out(scratch, place, object_format)
-            yield Git(scratch, git_environment(place, environment))
+            yield Git(scratch, object_format, git_environment(place, environment))
     except OSError as error:
         raise RemoteFailed(
             f"a private repository cannot be kept in {folder}: {error.strerror or type(error).__name__}",
@@ -197,12 +202,26 @@ def _lay_out(folder: Path, place: Place, object_format: str) -> None:
     settings["core"]["repositoryFormatVersion"] = "1" if object_format != "sha1" else "0"
     if object_format != "sha1":
         settings["extensions"] = {"objectFormat": object_format}
+    _borrow(folder, place)
     settings['remote "state"'] = {"url": place.url}
     if place.scheme == "file":
         settings['remote "state"'] |= {"uploadpack": _LOCAL_READER, "receivepack": _LOCAL_WRITER}
     if place.scheme == "https" and (place.user or place.password):
         settings[f'credential "https://{urlsplit(place.url).netloc}"'] = {"helper": _CREDENTIAL_HELPER}
-    (folder / "config").write_text("".join(_section(name, values) for name, values in settings.items()), "utf-8")
+    (folder / "config").write_text(
+        "".join(_section(name, values) for name, values in settings.items()), "utf-8", "surrogateescape"
+    )
+
+
+def _borrow(folder: Path, place: Place) -> None:
+    """Read the objects of a repository on this machine where they are: nothing has to be fetched from it."""
+    local = place.local_path
+    homes = [] if local is None else [local, local / ".git"]
+    whole = (home / "objects" for home in homes if (home / "objects").is_dir() and not (home / "shallow").exists())
+    borrowed = next(whole, None)
+    if borrowed is not None:
+        (folder / "objects" / "info").mkdir()
+        (folder / "objects" / "info" / "alternates").write_text(f"{borrowed}\n", "utf-8", "surrogateescape")
 
 
 _CREDENTIAL_HELPER = (
