@@ -44,6 +44,9 @@ ONLY_IN = {
 }
 """Libraries that belong to an edge (or to the seal), and the rooms that may import them."""
 
+INTERFACE = "vibey_actions.remotes.base"
+"""What a remote has to offer: a Protocol without code or imports of ours, which the core may name."""
+
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -80,7 +83,7 @@ def rooms_imported(module: Path) -> set[str]:
     """Our own rooms that a file imports."""
     package = ".".join(["vibey_actions", *module.relative_to(PACKAGE).parts[:-1]])
     names = imports_of(module.read_text("utf-8"), package)
-    return {name.split(".")[1] for name in names if name.startswith("vibey_actions.")} - {"__version__"}
+    return {name.split(".")[1] for name in names - {INTERFACE} if name.startswith("vibey_actions.")} - {"__version__"}
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -97,6 +100,13 @@ def test_a_library_stays_in_its_room(module: Path) -> None:
     libraries = {name.split(".")[0] for name in imports_of(module.read_text("utf-8"), "vibey_actions")}
     astray = {name for name in libraries & ONLY_IN.keys() if room_of(module) not in ONLY_IN[name]}
     assert not astray
+
+
+def test_the_interface_the_core_may_name_is_nothing_but_one() -> None:
+    """remotes/base.py, and the package around it, import nothing of ours and no library."""
+    for file in ("base.py", "__init__.py"):
+        names = imports_of((PACKAGE / "remotes" / file).read_text("utf-8"), "vibey_actions.remotes")
+        assert names <= {"__future__", "collections.abc", "pathlib", "typing"}
 
 
 def test_the_rooms_have_no_circle() -> None:
