@@ -20,9 +20,7 @@ _YEAR = 366 * 24 * 3600
 
 def sync(
     *,
-    push: Annotated[
-        bool, typer.Option("--no-push/", show_default=False, help="Only bring this database level; push nothing.")
-    ] = True,
+    no_push: Annotated[bool, typer.Option("--no-push", help="Only bring this database level; push nothing.")] = False,
     every: Annotated[
         int | None,
         typer.Option(
@@ -44,7 +42,7 @@ def sync(
     """Merge this database and the branch, write what differs at each end, and say what was done."""
     if every is None:
         with session.working() as operations:
-            result = operations.sync(push=push, max_deletes=max_deletes, accept_rollback=accept_rollback)
+            result = operations.sync(push=not no_push, max_deletes=max_deletes, accept_rollback=accept_rollback)
         report.notes(result)
         if as_json:
             console.json_line(report.done_object(result))
@@ -52,7 +50,7 @@ def sync(
             report.done(result)
         return
     with Stop.listening() as stop:
-        rounds = Rounds(push=push, max_deletes=max_deletes, accept_rollback=accept_rollback, as_json=as_json)
+        rounds = Rounds(push=not no_push, max_deletes=max_deletes, accept_rollback=accept_rollback, as_json=as_json)
         while not stop.asked:
             rounds.run()
             if not stop.asked:

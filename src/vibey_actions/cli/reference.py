@@ -1,0 +1,100 @@
+"""The generated parts of the documentation: every command from the command line itself, every error from its class.
+
+``python -m vibey_actions.cli.reference docs`` rewrites the parts between the marks; a test compares them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from vibey_actions.cli.failure import OWN_CODES
+from vibey_actions.cli.main import PROGRAM, app
+from vibey_actions.errors import VibeyError
+
+_MARKED: Final = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.S)
+
+
+def commands() -> str:
+    """A section for every command: what it does, its arguments and options."""
+    return "\n\n".join(_section(path, command) for path, command in leaves())
+
+
+def errors() -> str:
+    """A table of every error code: its exit code and what it means."""
+    rows = [(kind.code, kind.exit_code, _meaning(kind)) for kind in error_classes()]
+    rows += [(code, exit_code, meaning) for code, (exit_code, meaning) in OWN_CODES.items()]
+    lines = [f"| `{code}` | {exit_code} | {meaning} |" for code, exit_code, meaning in sorted(rows)]
+    return "\n".join(["| code | exit | meaning |", "|---|---|---|", *lines])
+
+
+def error_classes(base: type[VibeyError] = VibeyError) -> Iterator[type[VibeyError]]:
+    """Every class of error that is said to a user."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from error_classes(kind)
+
+
+def leaves() -> Iterator[tuple[str, Any]]:
+    """Every command that does something, with its whole name."""
+    pending = [(PROGRAM, typer.main.get_command(app))]
+    while pending:
+        path, command = pending.pop(0)
+        children = getattr(command, "commands", None)
+        if children is None:
+            yield path, command
+        else:
+            pending[:0] = [(f"{path} {name}", child) for name, child in children.items()]
+
+
+def rewrite(page: str, generated: str) -> str:
+    """``page`` with its marked part replaced by ``generated``."""
+    return _MARKED.sub(lambda _: f"\n{generated}\n\n", page, count=1)
+
+
+PAGES: Final = {"commands.md": commands, "errors.md": errors}
+
+
+def _section(path: str, command: Any) -> str:
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    options = [one for one in command.params if one.param_type_name == "option"]
+    usage = " ".join([path, *(_argument(one) for one in arguments), *(_usage(one) for one in options)])
+    rows = [f"| `{_argument(one)}` | {one.help} |" for one in arguments]
+    rows += [f"| `{_spelled(one)}` | {one.help} |" for one in options]
+    table = "\n".join(["| option | meaning |", "|---|---|", *rows]) if rows else "It takes no options."
+    return f"## {path.removeprefix(PROGRAM + ' ')}\n\n    {usage}\n\n{command.help}\n\n{table}"
+
+
+def _argument(argument: Any) -> str:
+    return str(argument.metavar if argument.required else f"[{argument.metavar}]")
+
+
+def _spelled(option: Any) -> str:
+    name = option.opts[0]
+    return str(name if option.is_flag else f"{name} {option.metavar}")
+
+
+def _usage(option: Any) -> str:
+    return _spelled(option) if option.required else f"[{_spelled(option)}]"
+
+
+def _meaning(kind: type[VibeyError]) -> str:
+    """The first paragraph of the class's documentation."""
+    return " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
+
+
+def main(folder: Path) -> None:
+    """Rewrite the generated part of every page in ``folder``."""
+    for name, generate in PAGES.items():
+        page = folder / name
+        page.write_text(rewrite(page.read_text("utf-8"), generate()), "utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
