@@ -31,7 +31,8 @@ def read_migrations(directory: Path) -> list[MigrationFile]:
     ends in ``.SQL`` (one that would silently not be applied).
     """
     try:
-        names = sorted((entry.name for entry in os.scandir(directory) if _is_migration(entry)), key=os.fsencode)
+        with os.scandir(directory) as entries:
+            names = sorted((entry.name for entry in entries if _is_migration(entry)), key=os.fsencode)
     except OSError as error:
         raise SettingError(
             f"the migrations directory {visible(str(directory))} cannot be read: {error.strerror}",
