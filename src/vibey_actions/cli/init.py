@@ -11,7 +11,7 @@ from typing import Final
 import typer
 
 from vibey_actions import __version__
-from vibey_actions.cli import console
+from vibey_actions.cli import console, session
 from vibey_actions.config import DEFAULT_FILE
 from vibey_actions.errors import FileFailed
 from vibey_actions.settings import repository_root
@@ -25,7 +25,7 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 def init() -> None:
     """Write the configuration file and a first workflow, and say how the key becomes the repository's secret."""
-    root = repository_root(Path.cwd())
+    root = repository_root(session.working_folder())
     files = {
         DEFAULT_FILE: _template("vibey-state.toml"),
         WORKFLOW_FILE: _template("vibey-state.yml").replace("@PACKAGE@", package_source()),
@@ -43,12 +43,12 @@ def _written(root: Path, name: Path, text: str) -> bool:
     """Whether the file could be made; one that exists is left as it is."""
     path = root / name
     try:
+        if path.exists() or path.is_symlink():
+            console.err(f"error: {path} exists already and was left as it is")
+            return False
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
-    except FileExistsError:
-        console.err(f"error: {path} exists already and was left as it is")
-        return False
     except OSError as error:
         raise FileFailed(
             f"{path} cannot be written: {error.strerror}", "run init in a checkout that this user can write"

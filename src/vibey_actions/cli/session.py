@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from vibey_actions.state.progress import Progress
 
 
-def settings() -> Settings:
-    """The settings of this process's environment. Raises SettingError."""
+def working_folder() -> Path:
+    """Where the command was started. Raises SettingError where that folder is gone."""
     try:
-        cwd = Path.cwd()
+        return Path.cwd()
     except FileNotFoundError:
         raise SettingError("the current folder does not exist any more", "change to one that does") from None
-    return Settings.from_env(os.environ, cwd)
+
+
+def settings() -> Settings:
+    """The settings of this process's environment. Raises SettingError."""
+    return Settings.from_env(os.environ, working_folder())
 
 
 def operations(shown: Progress) -> Operations:

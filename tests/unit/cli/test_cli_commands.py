@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from vibey_actions import __version__
-from vibey_actions.cli import console, session
+from vibey_actions.cli import console, session, signals
 from vibey_actions.cli import sync as sync_module
 from vibey_actions.cli.main import main
 from vibey_actions.errors import BranchGone, Conflicts, DatabaseFailed, KeyMissing, RemoteFailed, SettingError
@@ -430,7 +430,7 @@ class Rounds:
         self.waited: list[float] = []
         engine.before = self.round
         monkeypatch.setattr(sync_module, "now", lambda: "2026-01-02T03:04:05Z")
-        monkeypatch.setattr(sync_module.Stop, "wait", lambda _, seconds: self.waited.append(seconds))
+        monkeypatch.setattr(signals.Stop, "wait", lambda _, seconds: self.waited.append(seconds))
 
     def round(self) -> None:
         self.left -= 1

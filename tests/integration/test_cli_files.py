@@ -1,0 +1,247 @@
+"""The command line as a process and with real files: the configuration file's place, `init`, streams that fail."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vibey_actions import __version__
+from vibey_actions.cli.init import package_source
+from vibey_actions.config import Config, load_config
+from vibey_actions.errors import SettingError
+from vibey_actions.settings import Settings, repository_root
+
+CONFIG = ".github/vibey-state.toml"
+WORKFLOW = ".github/workflows/vibey-state.yml"
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "vibey_actions", *arguments]
+
+
+def run(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    given = {"PATH": os.environ["PATH"], "HOME": str(folder), **env}
+    return subprocess.run(command(*arguments), capture_output=True, text=True, env=given, cwd=folder, check=False)
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def loaded(cwd: Path, **env: str) -> Config:
+    settings = Settings.from_env(env, cwd)
+    return load_config(settings.root, settings.config_file)
+
+
+def test_no_file_means_the_defaults(tmp_path: Path) -> None:
+    """A repository without a configuration file works."""
+    assert loaded(tmp_path) == Config()
+
+
+def test_the_file_is_found_from_any_folder_of_the_checkout(tmp_path: Path) -> None:
+    """It is looked for at the checkout's top, and its directory starts there."""
+    write(tmp_path / CONFIG, '[migrations]\ndirectory = "db"')
+    (tmp_path / ".git").mkdir()
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    for cwd in (below, tmp_path):
+        migrations = loaded(cwd).migrations
+        assert migrations is not None
+        assert migrations.directory == tmp_path / "db"
+
+
+def test_outside_a_checkout_no_folder_above_counts(tmp_path: Path) -> None:
+    """A file that somebody put above, in /tmp for example, may not name a program to run."""
+    write(tmp_path / CONFIG, "[state]\npublic = true")
+    (tmp_path / "mine").mkdir()
+    assert loaded(tmp_path / "mine") == Config()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_a_folder_of_another_owner_ends_the_search(tmp_path: Path) -> None:
+    """A .git that another user put above is not this user's checkout."""
+    (tmp_path / ".git").mkdir()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    assert repository_root(mine) == tmp_path
+    os.chown(tmp_path / ".git", 12345, -1)
+    assert repository_root(mine) == mine
+    os.chown(tmp_path / ".git", 0, -1)
+    os.chown(tmp_path, 12345, -1)
+    assert repository_root(mine) == mine
+
+
+def test_a_named_file_has_to_exist(tmp_path: Path) -> None:
+    """VIBEY_STATE_CONFIG wins over the default file, and a wrong name is no silent default."""
+    write(tmp_path / CONFIG, "[state]\npublic = true")
+    write(tmp_path / "other.toml", '[state]\nexclude = ["a"]')
+    assert loaded(tmp_path, VIBEY_STATE_CONFIG="other.toml") == Config(exclude=("a",))
+    with pytest.raises(SettingError, match=r"VIBEY_STATE_CONFIG names .*none\.toml, which does not exist"):
+        loaded(tmp_path, VIBEY_STATE_CONFIG="none.toml")
+
+
+def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """A folder in the file's place and bytes that are no UTF-8 are errors that name the file."""
+    (tmp_path / CONFIG).mkdir(parents=True)
+    with pytest.raises(SettingError, match="cannot be read"):
+        loaded(tmp_path)
+    (tmp_path / "latin.toml").write_bytes(b'[state]\nexclude = ["\xe9"]')
+    with pytest.raises(SettingError, match="not UTF-8"):
+        loaded(tmp_path, VIBEY_STATE_CONFIG="latin.toml")
+
+
+def test_init_writes_two_files_once(tmp_path: Path) -> None:
+    """Configuration and workflow are made; a second run changes neither, says so and ends with 1."""
+    first = run(tmp_path, "init")
+    assert first.returncode == 0
+    assert "vibey-actions state key --show | gh secret set VIBEY_STATE_KEY" in first.stdout
+    written = {name: (tmp_path / name).read_bytes() for name in (CONFIG, WORKFLOW)}
+    (tmp_path / CONFIG).write_text("[state]\npublic = true\n")
+    second = run(tmp_path, "init")
+    assert second.returncode == 1
+    assert second.stderr.count("exists already and was left as it is") == 2
+    assert (tmp_path / CONFIG).read_text() == "[state]\npublic = true\n"
+    assert (tmp_path / WORKFLOW).read_bytes() == written[WORKFLOW]
+
+
+def test_init_writes_what_is_missing(tmp_path: Path) -> None:
+    """A repository with a configuration of its own still gets its workflow."""
+    write(tmp_path / CONFIG, "[state]\n")
+    outcome = run(tmp_path, "init")
+    assert outcome.returncode == 1
+    assert f"wrote {tmp_path / WORKFLOW}" in outcome.stdout
+    assert (tmp_path / WORKFLOW).exists()
+
+
+def test_init_where_nothing_can_be_written(tmp_path: Path) -> None:
+    """A file in the way of a folder ends in an error, not a traceback."""
+    (tmp_path / ".github").write_text("")
+    outcome = run(tmp_path, "init")
+    assert outcome.returncode == 1
+    assert [line.split(":")[0] for line in outcome.stderr.splitlines()] == ["error", "hint"]
+
+
+def test_the_configuration_of_init_is_valid_with_every_key(tmp_path: Path) -> None:
+    """As written it means the defaults; with its examples switched on, each is understood."""
+    run(tmp_path, "init")
+    assert loaded(tmp_path) == Config()
+    text = (tmp_path / CONFIG).read_text()
+    live = re.sub(r"^# (\[|[a-z-]+ = )", r"\1", text, flags=re.M)
+    one, two = live.split("# ... or a migrator")
+    write(tmp_path / CONFIG, one + two[two.index("# What settles") :])
+    directory = loaded(tmp_path)
+    assert directory.migrations is not None
+    assert directory.migrations.directory == tmp_path / "db/migrations"
+    assert (directory.profile, set(directory.tables)) == ("vibey", {"customer", "audit"})
+    write(tmp_path / CONFIG, two[two.index("[migrations]") :])
+    migrator = loaded(tmp_path).migrations
+    assert migrator is not None
+    assert migrator.command == ("python", "manage.py", "migrate")
+    assert migrator.versions
+
+
+def test_the_workflow_of_init_is_safe(tmp_path: Path) -> None:
+    """No permission by default, no expression inside a script, actions pinned by commit, writers queue."""
+    run(tmp_path, "init")
+    text = (tmp_path / WORKFLOW).read_text()
+    assert "\npermissions: {}\n" in text
+    assert re.search(r"^      contents: write # \S", text, re.M)
+    assert "persist-credentials: false" in text
+    assert re.search(r"^concurrency:.*\n  group: vibey-state\n  cancel-in-progress: false$", text, re.M)
+    assert [line for line in text.splitlines() if "run:" in line and "${{" in line] == []
+    assert not re.search(r"run: [|>]", text)
+    assert re.findall(r"uses: (\S+)", text) == re.findall(r"uses: (\S+@[0-9a-f]{40}) # v", text)
+    assert "@PACKAGE@" not in text
+
+
+@pytest.mark.parametrize(
+    ("recorded", "source"),
+    [
+        (
+            '{"url": "https://u:hunter2@host.example/o/n.git", "vcs_info": {"vcs": "git", "commit_id": "%s"}}',
+            "git+https://host.example/o/n.git@%s",
+        ),
+        ('{"url": "https://host.example/$(id)", "vcs_info": {"vcs": "git", "commit_id": "%s"}}', None),
+        ('{"url": "https://host.example/o/n", "vcs_info": {"vcs": "git", "commit_id": "main"}}', None),
+        ('{"url": "file:///home/me/n", "dir_info": {}}', None),
+        ("{}", None),
+    ],
+)
+def test_the_package_comes_from_where_this_one_came(
+    monkeypatch: pytest.MonkeyPatch, recorded: str, source: str | None
+) -> None:
+    """The workflow installs the very commit, without a password and only from a plain place; else the version."""
+
+    class Distribution:
+        def read_text(self, _name: str) -> str:
+            return recorded.replace("%s", "a" * 40)
+
+    monkeypatch.setattr("importlib.metadata.distribution", lambda _name: Distribution())
+    expected = source.replace("%s", "a" * 40) if source else f"vibey-actions=={__version__}"
+    assert package_source() == expected
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["state", "sync", "--help"], ["init"]])
+def test_a_full_disk_is_said(tmp_path: Path, arguments: list[str]) -> None:
+    """Output that cannot be written ends with 1 and one line, whatever wrote it."""
+    with Path("/dev/full").open("w") as full:
+        outcome = subprocess.run(
+            command(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert outcome.returncode == 1
+    assert outcome.stderr == "error: the output cannot be written: No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["init"]])
+def test_a_reader_that_left_is_silent(tmp_path: Path, arguments: list[str]) -> None:
+    """A closed pipe ends the command with 1 and no noise."""
+    read, written = os.pipe()
+    os.close(read)
+    outcome = subprocess.run(
+        command(*arguments), stdout=written, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+    )
+    os.close(written)
+    assert (outcome.returncode, outcome.stderr) == (1, "")
+
+
+def test_a_narrow_encoding_ends_nothing(tmp_path: Path) -> None:
+    """Where the terminal's encoding lacks a character, it is shown escaped."""
+    folder = tmp_path / "Größe"
+    folder.mkdir()
+    outcome = run(folder, "init", PYTHONIOENCODING="ascii")
+    assert outcome.returncode == 0
+    assert "Gr\\xf6\\xdfe" in outcome.stdout
+
+
+@pytest.mark.parametrize("arguments", [["state", "key"], ["init"]])
+def test_a_folder_that_is_gone_is_said(tmp_path: Path, arguments: list[str]) -> None:
+    """A working folder that was removed is an error with exit code 2."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = f"""
+import os, sys
+from vibey_actions.cli.main import main
+os.chdir({str(gone)!r})
+os.rmdir({str(gone)!r})
+sys.exit(main({arguments!r}))
+"""
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 2
+    assert outcome.stderr.startswith("error: the current folder does not exist any more\n")
+
+
+def test_a_command_starts_without_heavy_libraries(tmp_path: Path) -> None:
+    """Help and version load neither the driver nor the network nor rich: they answer at once."""
+    script = (
+        "import sys; from vibey_actions.cli.main import main; code = main(['--version']); "
+        "print(sorted({'psycopg', 'requests', 'rich', 'cryptography', 'msgspec', 'isal'} & set(sys.modules)))"
+    )
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert outcome.stdout.splitlines()[-1] == "[]"
