@@ -236,7 +236,7 @@ class Server:
 
     def _prove_ours(self) -> None:
         # pg_isready says yes for any server; a login with our password into a cluster of our name does not.
-        with psycopg.connect(self.dsn(), connect_timeout=5) as connection:
+        with psycopg.connect(self.dsn(), connect_timeout=2) as connection:
             found = connection.execute("SELECT current_setting('cluster_name')").fetchone()
         if found != (self._nonce,):
             raise DatabaseFailed(f"another PostgreSQL answers on port {self.port}", "run it again")
