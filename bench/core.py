@@ -58,12 +58,11 @@ def write_document(path: Path, key: bytes, rows: int, changed: set[int]) -> int:
 
     with path.open("wb") as file:
         seal = SealWriter(file, key)
-        document = DocumentWriter(write, ["0001"])
+        document = DocumentWriter(write, ["0001"], seal.close)
         document.table("event")
         for number in range(rows):
             document.rows(text_of(number, int(number in changed)))
         document.close()
-        seal.close()
     return size
 
 
@@ -105,10 +104,9 @@ def measure_core(folder: Path, rows: int) -> dict[str, float]:
             DocumentReader(open_sealed(base, key)),
             DocumentReader(open_sealed(theirs, key)),
             lambda _: EveryRow(mine, key),
-            writer=DocumentWriter(seal.write, ["0001"]),
+            writer=DocumentWriter(seal.write, ["0001"], seal.close),
             progress=Silent(),
         )
-        seal.close()
     seconds = time.perf_counter() - started
     pulled, pushed = outcome.pull_counts["event"].updated, outcome.push_counts["event"].updated
     assert (outcome.rows, pulled, pushed) == (rows, len(numbers_changed(rows, 1)), len(numbers_changed(rows, 501)))

@@ -1,0 +1,80 @@
+"""The demonstration, as `make demo` runs it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.stage import Untrue, check
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "demo"]
+SECONDS = 60
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """A folder for temporary files that the server's own user may enter, which pytest's are not."""
+    folder = Path(tempfile.mkdtemp(prefix="vibey-test-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """What the demonstration is started with: nothing of the tests' own settings."""
+    return {"PATH": os.environ["PATH"], "TMPDIR": str(scratch), "LANG": "C.UTF-8", "PYTHONUTF8": "1"}
+
+
+def test_everything_is_as_told(scratch: Path) -> None:
+    """It ends well and leaves nothing behind, and each scene checked at least one of its claims."""
+    done = subprocess.run(
+        COMMAND,
+        cwd=ROOT,
+        env=environment(scratch),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    scenes = re.split(r"^\d+\. ", done.stdout, flags=re.M)[1:]
+    assert len(scenes) == 8
+    assert all("✓" in scene for scene in scenes)
+    assert "Traceback" not in done.stdout
+    assert list(scratch.iterdir()) == []
+
+
+def test_it_cleans_up_when_it_is_interrupted(scratch: Path) -> None:
+    """Ctrl-C in the middle: exit code 1, one line, no server and no folder left."""
+    process = subprocess.Popen(
+        COMMAND, cwd=ROOT, env=environment(scratch), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("2. "):
+            break
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "Traceback" not in said
+    deadline = time.monotonic() + 10
+    while list(scratch.iterdir()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_claim_that_does_not_hold_ends_it() -> None:
+    """The checks are checks: a false one raises, and `main` makes exit code 1 of that."""
+    with pytest.raises(Untrue, match="two is three"):
+        check("two is three", False)  # noqa: FBT003
