@@ -36,9 +36,9 @@ def key_check(key: bytes) -> bytes:
     return hmac.digest(key, b"vibey-actions agreement", hashlib.sha256)[:16]
 
 
-def shape_of(connection: psycopg.Connection, table: PgTable) -> str:
-    """Changes whenever the text of an unchanged row might: columns, their types, the server's version."""
-    parts = [_VERSION, str(server_version(connection)), ",".join(table.table.key)]
+def shape_of(connection: psycopg.Connection, table: PgTable, schema: Sequence[str]) -> str:
+    """Changes whenever the document of unchanged rows might: columns, their types, migrations, the server's version."""
+    parts = [_VERSION, str(server_version(connection)), *table.table.key, "", *schema, ""]
     parts += [f"{column.name} {column.type}" for column in table.carried]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 

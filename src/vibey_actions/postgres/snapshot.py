@@ -22,6 +22,8 @@ from vibey_actions.postgres.tables import Catalog, PgTable
 from vibey_actions.rows.canonical import NotJson, decode, encode
 from vibey_actions.rows.canonical import key_text as key_of_row
 from vibey_actions.state.bounds import EVERYTHING, KeyRange, chunk_ranges
+from vibey_actions.state.declaration import Declaration
+from vibey_actions.state.merge import Merge
 
 _READ_AT_ONCE = 256 * 1024
 
@@ -36,17 +38,22 @@ class _Compared:
 
 
 class Snapshot:
-    """A database as of one moment. Begins its transaction on ``connection`` when constructed; ``close`` ends it."""
+    """A database as of one moment: ``connection`` is in the caller's REPEATABLE READ, READ ONLY transaction."""
 
     def __init__(
-        self, connection: psycopg.Connection, catalog: Catalog, agreements: Mapping[str, TableAgreement]
+        self,
+        connection: psycopg.Connection,
+        catalog: Catalog,
+        schema: list[str],
+        agreements: Mapping[str, TableAgreement],
     ) -> None:
         self._connection = connection
         self.catalog = catalog
+        self.schema = schema
         self._compared: dict[str, _Compared] = {}
         for name, agreed in agreements.items():
             table = catalog.tables.get(name)
-            if table is not None and agreed.shape == shape_of(connection, table):
+            if table is not None and agreed.shape == shape_of(connection, table, schema):
                 self._compared[name] = self._compare(table, agreed)
 
     def _compare(self, table: PgTable, agreed: TableAgreement) -> _Compared:
@@ -62,6 +69,14 @@ class Snapshot:
     def table_as_agreed(self, name: str) -> bool:
         compared = self._compared.get(name)
         return compared is not None and not compared.changed
+
+    @property
+    def declaration(self) -> Declaration:
+        return self.catalog.declaration
+
+    def agreements(self, merge: Merge) -> dict[str, TableAgreement]:
+        """Every table as this view holds it, to be recorded; one that is as it was agreed comes back unchanged."""
+        return {name: self.agreement(name, merge.bounds[name]) for name in self.catalog.tables}
 
     def is_empty(self) -> bool:
         """Whether no synced table has a row."""
@@ -88,10 +103,11 @@ class Snapshot:
         compared = self._compared.get(name)
         if compared is None:
             salt = os.urandom(16)
-            return TableAgreement(
-                shape_of(self._connection, table), salt, bounds, chunk_states(self._connection, table, salt, bounds)
-            )
+            states = chunk_states(self._connection, table, salt, bounds)
+            return TableAgreement(shape_of(self._connection, table, self.schema), salt, bounds, states)
         agreed = compared.agreed
+        if not compared.changed and list(bounds) == list(agreed.bounds):
+            return agreed
         if list(bounds) == list(agreed.bounds):
             return TableAgreement(agreed.shape, agreed.salt, bounds, compared.states)
         return TableAgreement(agreed.shape, agreed.salt, bounds, self._states_at(table, compared, bounds))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 
@@ -26,16 +27,14 @@ def keys_of(text: bytes, key: tuple[str, ...]) -> list[bytes]:
         structs = _key_decoder(key).decode(b"[" + text + b"]")
     except (msgspec.MsgspecError, RecursionError):
         raise Unreadable(f"the state holds a row without the key column(s) {', '.join(key)}") from None
-    if len(key) == 1:
-        return [b"[" + bytes(struct.k0) + b"]" for struct in structs]
-    return [b"[" + b",".join(bytes(part) for part in msgspec.structs.astuple(struct)) + b"]" for struct in structs]
+    return [b"[" + b",".join([bytes(part) for part in msgspec.structs.astuple(struct)]) + b"]" for struct in structs]
 
 
 @cache
 def _key_decoder(key: tuple[str, ...]) -> msgspec.json.Decoder[list[msgspec.Struct]]:
     names = {f"k{i}": column for i, column in enumerate(key)}
-    fields = [(name, msgspec.Raw) for name in names]
-    return msgspec.json.Decoder(list[msgspec.defstruct("Key", fields, rename=names)])
+    struct: Any = msgspec.defstruct("Key", [(name, msgspec.Raw) for name in names], rename=names)
+    return msgspec.json.Decoder(list[struct])
 
 
 class DocumentReader:
@@ -165,11 +164,12 @@ def _string_list(text: bytes) -> list[str]:
 class DocumentWriter:
     """Writes a document as text into ``write``; tables in name order, rows in key order, both as the caller gives them.
 
-    A table without rows is left out. ``close`` ends the document.
+    A table without rows is left out. ``close`` ends the document and then calls ``end``.
     """
 
-    def __init__(self, write: Callable[[bytes], None], schema: Sequence[str]) -> None:
+    def __init__(self, write: Callable[[bytes], None], schema: Sequence[str], end: Callable[[], None]) -> None:
         self._write = write
+        self._end = end
         head = b'{"format":' + encode(FORMAT) + b',"schema":' + encode(list(schema)) + b',"tables":{'
         self._parts = [head]
         self._size = len(head)
@@ -196,6 +196,7 @@ class DocumentWriter:
         self._end_table()
         self._parts.append(b"}}")
         self._flush()
+        self._end()
 
     def _end_table(self) -> None:
         if self._in_table:

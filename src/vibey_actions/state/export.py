@@ -54,10 +54,15 @@ class ExportReader:
         return value
 
 
-def write_export(
-    write: Callable[[bytes], None], *, base: str | None, remote: str, schema: list[str]
-) -> tuple[DocumentWriter, Callable[[], None]]:
-    """Begin an export; the caller writes the document's tables, closes the writer and calls the second value."""
+def export_writer(
+    write: Callable[[bytes], None], *, base: str | None, remote: str, schema: list[str], end: Callable[[], None]
+) -> DocumentWriter:
+    """A writer of the document inside an export; closing it ends the export and then calls ``end``."""
     write(b'{"base":' + encode(base) + b',"format":' + encode(EXPORT_FORMAT) + b',"remote":' + encode(remote))
     write(b',"state":')
-    return DocumentWriter(write, schema), lambda: write(b"}")
+
+    def end_export() -> None:
+        write(b"}")
+        end()
+
+    return DocumentWriter(write, schema, end_export)

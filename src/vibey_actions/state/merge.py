@@ -178,7 +178,7 @@ class _TableMerge:
     def both(self, base: Iterator[Batch], theirs: Iterator[Batch]) -> None:
         key = self._table.key
         base_rows = (row for batch in base for row in _keyed(batch, key))
-        for row_key, base_row, their_row in _aligned(base_rows, self._their_rows(theirs)):
+        for row_key, base_row, their_row in aligned(base_rows, self._their_rows(theirs)):
             self._row(row_key, base_row, their_row)
         self._finish()
 
@@ -257,7 +257,7 @@ class _TableMerge:
         if merged != mine:
             self._pull(Change(key, mine, merged))
         if merged != theirs:
-            _count(outcome.push_counts, self._table.name, theirs, merged)
+            outcome.push_counts.setdefault(self._table.name, Counts()).count(theirs, merged)
         if merged is not None:
             outcome.rows += 1
             if self._writer is not None:
@@ -277,7 +277,7 @@ class _TableMerge:
         if spool is None:
             spool = self._outcome.pull[name] = Spool()
         spool.add(change)
-        _count(self._outcome.pull_counts, name, change.before, change.after)
+        self._outcome.pull_counts.setdefault(name, Counts()).count(change.before, change.after)
 
 
 def check_columns(table: Table, columns: Sequence[str]) -> None:
@@ -294,22 +294,12 @@ def check_columns(table: Table, columns: Sequence[str]) -> None:
     )
 
 
-def _count(counts: dict[str, Counts], name: str, before: Row, after: Row) -> None:
-    count = counts.setdefault(name, Counts())
-    if before is None:
-        count.inserted += 1
-    elif after is None:
-        count.deleted += 1
-    else:
-        count.updated += 1
-
-
 def _keyed(batch: Batch, key: tuple[str, ...]) -> Iterator[Keyed]:
     return zip(keys_of(batch.text, key), map(bytes, batch.rows), strict=True)
 
 
-def _aligned(base: Iterator[Keyed], theirs: Iterator[Keyed]) -> Iterator[tuple[bytes, Row, Row]]:
-    """Both streams by key, ascending."""
+def aligned(base: Iterator[Keyed], theirs: Iterator[Keyed]) -> Iterator[tuple[bytes, Row, Row]]:
+    """Both streams by key, ascending; None where one of them has no row of the key."""
     left, right = next(base, None), next(theirs, None)
     while left is not None or right is not None:
         if right is None or (left is not None and left[0] < right[0]):

@@ -19,6 +19,15 @@ class Counts:
     def total(self) -> int:
         return self.inserted + self.updated + self.deleted
 
+    def count(self, before: bytes | None, after: bytes | None) -> None:
+        """Count one change from a row to another; None is no row."""
+        if before is None:
+            self.inserted += 1
+        elif after is None:
+            self.deleted += 1
+        else:
+            self.updated += 1
+
 
 class ConflictKind(str, Enum):
     """Why a row could not be merged."""

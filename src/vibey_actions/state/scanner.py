@@ -15,7 +15,7 @@ WINDOW = 512 * 1024
 MAX_ROW = 1024 * 1024 * 1024
 """The largest row, in bytes: PostgreSQL cannot hold a larger field."""
 
-_scan_once = json.JSONDecoder(parse_float=str, parse_int=str).scan_once
+_scan_once = json.JSONDecoder(parse_float=str, parse_int=str).scan_once  # type: ignore[attr-defined]
 _array_of_raw = msgspec.json.Decoder(list[msgspec.Raw])
 
 

@@ -14,6 +14,7 @@ from typing import BinaryIO
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from isal import isal_zlib
+from isal.igzip_lib import IsalError
 
 from vibey_actions.errors import Unreadable, WrongKey
 
@@ -136,7 +137,7 @@ def _unpack(pieces: Iterator[bytes], max_unpacked: int) -> Iterator[bytes]:
                     yield text
             if unpacker.eof and (data or unpacker.unused_data):
                 raise Unreadable("the sealed state holds more than one gzip stream")
-    except isal_zlib.error:
+    except IsalError:
         raise Unreadable("the sealed state opens but does not unpack: it was not made by this format") from None
     except InvalidTag:
         raise Unreadable("the sealed state was changed while it was read") from None

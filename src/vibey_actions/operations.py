@@ -1,0 +1,263 @@
+"""Every command's work, put together from settings: database, branch, key, and the core between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+
+from vibey_actions.config import Config
+from vibey_actions.errors import ImportRefused, RemoteFailed, SettingError, TableRefused, Unreadable
+from vibey_actions.keys import KeyStore
+from vibey_actions.postgres.connection import connect
+from vibey_actions.postgres.migrate import migrate
+from vibey_actions.postgres.store import PgStore
+from vibey_actions.remotes.base import Remote
+from vibey_actions.remotes.cache import default_cache_folder
+from vibey_actions.remotes.open import open_remote
+from vibey_actions.settings import Settings
+from vibey_actions.state.checked import CheckedFiles
+from vibey_actions.state.cycle import LARGE_FILL, Cycle, Options, check_schema
+from vibey_actions.state.document import FORMAT, DocumentReader
+from vibey_actions.state.documents import Documents, sealed_file
+from vibey_actions.state.export import EXPORT_FORMAT, ExportReader, export_writer
+from vibey_actions.state.interfaces import View
+from vibey_actions.state.progress import Progress
+from vibey_actions.state.report import Counts, Report, SyncState
+from vibey_actions.state.seal import open_sealed
+from vibey_actions.state.transfer import copy_document, replacement, write_database
+
+__all__ = ["ExportSummary", "ImportSummary", "MigrateSummary", "Operations", "ShowSummary"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExportSummary:
+    """What ``state export`` wrote: rows per table, and the base and remote that stand in the file."""
+
+    path: Path
+    rows: int
+    base: str | None
+    remote: str
+    tables: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSummary:
+    """What ``state import`` brought in, and the base that is recorded now."""
+
+    rows: int
+    base: str | None
+    tables: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSummary:
+    """What a sealed state holds; ``rows`` only where one table's rows were asked for."""
+
+    format: str
+    schema: list[str]
+    tables: Mapping[str, int]
+    rows: Iterator[bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrateSummary:
+    """The migrations that were applied now, and all that are applied."""
+
+    applied: list[str]
+    versions: list[str]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The commands' work for one set of settings. Nothing is asked of anybody before a method is called."""
+
+    settings: Settings
+    config: Config
+    env: Mapping[str, str]
+    progress: Progress
+    notice: Callable[[str], None]
+
+    @cached_property
+    def _key(self) -> bytes:
+        return KeyStore(self.settings, self.env).load()
+
+    @cached_property
+    def _remote(self) -> Remote:
+        settings = self.settings
+        return open_remote(
+            env=self.env,
+            remote=settings.remote or "",
+            repository=settings.repository or "",
+            branch=settings.branch,
+            path=settings.path,
+            api_url=self.env.get("GITHUB_API_URL", ""),
+            folder=settings.cwd,
+            notice=self.notice,
+        )
+
+    @cached_property
+    def _documents(self) -> Documents:
+        folder = default_cache_folder(self.env)
+        return Documents(folder / "drafts", CheckedFiles(folder / "checked"), self._key)
+
+    @contextmanager
+    def _store(self) -> Iterator[PgStore]:
+        dsn, key, remote = self.settings.require_dsn(), self._key, self._remote.name
+        with connect(dsn, purpose="sync", notice=self.notice) as connection:
+            yield PgStore(
+                connection, dsn, self.config, self.settings.conflicts, remote, key, self.progress, self.notice
+            )
+
+    def _cycle(self, store: PgStore, options: Options) -> Cycle:
+        return Cycle(store, self._remote, self._documents, self.settings.path, options, self.progress, self.notice)
+
+    def sync(self, *, push: bool = True, max_deletes: int | None = None, accept_rollback: bool = False) -> Report:
+        """Bring database and branch level; with ``push`` false only this database."""
+        options = Options(push, self.settings.attempts, max_deletes, accept_rollback)
+        with self._store() as store, store.locked():
+            return self._cycle(store, options).sync()
+
+    def status(self) -> Report:
+        """What a sync would do; conflicts are in the report."""
+        with self._store() as store:
+            return self._cycle(store, Options(accept_rollback=True)).status()
+
+    def export(self, out: Path) -> ExportSummary:
+        """Write the database's state, sealed, to ``out``, replacing what is there only once it is complete."""
+        self.progress.step("exporting the database")
+        folder = out.absolute().parent
+        if not folder.is_dir():
+            raise SettingError(f"the folder of {out} does not exist", "make it, or name another file")
+        with self._store() as store:
+            base = store.base()
+            with store.view(None) as view, sealed_file(folder, self._key) as (write, close, path):
+                writer = export_writer(write, base=base, remote=store.remote, schema=view.schema, end=close)
+                tables = write_database(view.declaration, view.view, writer)
+                path.replace(out)
+        return ExportSummary(out, sum(tables.values()), base, store.remote, tables)
+
+    def import_(self, file: Path, *, replace: bool = False) -> ImportSummary:
+        """Make the database's rows those of the export ``file`` and record its base."""
+        if not file.is_file():
+            raise ImportRefused(f"there is no file {file}", "name the export that `state export` wrote")
+        self.progress.step("importing the export")
+        with self._store() as store, store.locked():
+            if (recorded := store.base()) is not None:
+                raise ImportRefused(
+                    f"this database has agreed with {store.remote} at {recorded} before",
+                    "an export goes into a new database; to start over here: `vibey-actions state forget`",
+                )
+            return self._import(store, file, replace=replace)
+
+    def _import(self, store: PgStore, file: Path, *, replace: bool) -> ImportSummary:
+        with store.view(None) as view:
+            export = self._read_export(file, view, store.remote)
+            empty = view.is_empty()
+        if not empty and not replace:
+            raise ImportRefused(
+                "this database holds rows, which the import would replace",
+                "import into an empty database, or add --replace when these rows are to give way",
+            )
+        if empty and file.stat().st_size >= LARGE_FILL and store.can_fill():
+            filled = store.fill(export.document, commit=export.base, agrees=False, finish=export.finish)
+            return ImportSummary(sum(filled.rows.values()), export.base, filled.rows)
+        with store.view(None) as view:
+            changes, tables = replacement(view.declaration, export.document, view.view)
+            export.finish()
+            agreements = view.agreements(changes)
+        try:
+            store.apply(changes.pull, agreements, commit=export.base, expected=None, final=False)
+        finally:
+            changes.close()
+        return ImportSummary(sum(tables.values()), export.base, tables)
+
+    def _read_export(self, file: Path, view: View, remote: str) -> ExportReader:
+        tables = view.declaration.tables
+        export = ExportReader(
+            open_sealed(file, self._key), key_of=lambda name: tables[name].key if name in tables else None
+        )
+        if export.remote != remote:
+            raise ImportRefused(f"the export belongs to {export.remote}, not to {remote}", "import it where it belongs")
+        check_schema(view.schema, export.document.schema, "the export")
+        if export.document.schema != view.schema:
+            raise ImportRefused(
+                "the export was made at older migrations than this database has",
+                "import it into a database at the same migrations, sync that, then migrate it",
+            )
+        return export
+
+    def show(self, file: Path | None, at: str | None, table: str | None) -> ShowSummary:
+        """What a sealed file, or the branch (at a commit), holds."""
+        path = file or self._fetched(at)
+        if not path.is_file():
+            raise SettingError(f"there is no file {path}", "name a sealed state or export")
+        form, document = self._open_any(path)
+        if table is not None:
+            return ShowSummary(form, document.schema, {}, _rows_of(document, table))
+        tables = {name: sum(len(batch) for batch in batches) for name, batches in document.tables()}
+        return ShowSummary(form, document.schema, tables, None)
+
+    def _fetched(self, at: str | None) -> Path:
+        commit = at or self._remote.head()
+        if commit is None:
+            raise RemoteFailed(f"there is no branch {self._remote.name} yet", "the first `state sync` makes it")
+        return self._remote.fetch(commit)
+
+    def _open_any(self, path: Path) -> tuple[str, DocumentReader]:
+        chunks = open_sealed(path, self._key)
+        first = next(chunks, b"")
+        whole = chain([first], chunks)
+        if first.startswith(b'{"base":'):
+            return EXPORT_FORMAT, ExportReader(whole, key_of=lambda _: None).document
+        return FORMAT, DocumentReader(whole, key_of=lambda _: None)
+
+    def forget(self) -> str | None:
+        """Drop the recorded base, so that the next sync merges as a first one; returns the commit."""
+        with self._store() as store, store.locked():
+            return store.forget()
+
+    def forget_table(self, name: str) -> Report:
+        """Take a table that this database does not sync off the branch."""
+        with self._store() as store, store.locked():
+            base, head = store.base(), self._remote.head()
+            if head is None:
+                raise RemoteFailed(f"there is no branch {store.remote}", "nothing is to be forgotten")
+            with store.view(base) as view:
+                if name in view.declaration.tables:
+                    raise TableRefused(
+                        f"this database syncs the table {name}, so the next sync would bring it back",
+                        f'exclude it on every machine first: [state] exclude = ["{name}"]',
+                    )
+            return self._without_table(store, name, base, head)
+
+    def _without_table(self, store: PgStore, name: str, base: str | None, head: str) -> Report:
+        document = DocumentReader(open_sealed(self._remote.fetch(head), self._key), key_of=lambda _: None)
+        with self._documents.draft(document.schema) as (writer, draft):
+            rows = copy_document(document, writer, name)
+            if not rows:
+                return Report(SyncState.IN_SYNC, store.remote, head, None, notes=[f"{name} is not on the branch"])
+            commit = self._remote.push({self.settings.path: draft}, head)
+        if base == head:
+            store.record(store.carried(), commit=commit, expected=head)
+        counts = {name: Counts(deleted=rows)}
+        return Report(SyncState.IN_SYNC, store.remote, commit, None, push=counts, pushed=True)
+
+    def migrate(self) -> MigrateSummary:
+        """Apply the migrations that are missing, and make the tables that keep the sync's own records."""
+        done = migrate(self.settings.require_dsn(), self.config, notice=self.notice)
+        return MigrateSummary(list(done.applied), list(done.versions))
+
+
+def _rows_of(document: DocumentReader, table: str) -> Iterator[bytes]:
+    found = False
+    for name, batches in document.tables():
+        if name == table:
+            found = True
+            for batch in batches:
+                yield from map(bytes, batch.rows)
+    if not found:
+        raise Unreadable(f"the state holds no table {table}", "`vibey-actions state show` lists its tables")

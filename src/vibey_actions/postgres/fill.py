@@ -1,0 +1,192 @@
+"""The fill: a whole document streams into an empty database, in one transaction.
+
+Used where the database holds no rows and the state is large; there is nothing to merge and nobody to wait. The tables
+are locked against readers too while their indexes are put off, and only if that lock is to be had at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+
+from vibey_actions.errors import RowRefused, StateMoved, TableRefused
+from vibey_actions.postgres.agreement import TableAgreement, shape_of
+from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, tables_with_insert_triggers
+from vibey_actions.postgres.chunks import chunk_states
+from vibey_actions.postgres.connection import saying
+from vibey_actions.postgres.copyrows import line_of
+from vibey_actions.postgres.counters import advance_counter, advance_sequence
+from vibey_actions.postgres.snapshot import PgTableView
+from vibey_actions.postgres.sql import identifier, identifiers
+from vibey_actions.postgres.tables import Carriage, Catalog, PgTable
+from vibey_actions.rows.canonical import decode, encode
+from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
+from vibey_actions.state.document import DocumentReader, keys_of
+from vibey_actions.state.merge import check_columns
+from vibey_actions.state.progress import Progress
+from vibey_actions.state.scanner import Batch
+
+_SORT_MEMORY = "256MB"
+_COPY_AT_ONCE = 128 * 1024
+
+
+def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
+    """Whether every table's rows can be copied straight in, and nobody is reading or writing there now."""
+    tables = list(catalog.tables.values())
+    if any(column.carriage is Carriage.COMPOUND for table in tables for column in table.carried):
+        return False
+    if not can_load_in_any_order(connection, tables):
+        return False
+    with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+        _lock(connection, tables)
+        return True
+    return False
+
+
+def fill(
+    connection: psycopg.Connection,
+    catalog: Catalog,
+    document: DocumentReader,
+    schema: list[str],
+    progress: Progress,
+) -> tuple[dict[str, int], dict[str, TableAgreement]]:
+    """Write the document's rows in the caller's transaction; returns rows and agreements by table.
+
+    Raises StateMoved where a table has rows or is in use by now, TableRefused, SchemaMismatch or Unreadable for a
+    document that does not fit, RowRefused where a trigger rewrote a row, DatabaseFailed for what PostgreSQL refuses.
+    """
+    tables = list(catalog.tables.values())
+    try:
+        _lock(connection, tables)
+    except psycopg.errors.LockNotAvailable:
+        raise StateMoved("a table of the empty database is in use by now", "nothing was written") from None
+    _check_empty(connection, tables)
+    with saying("setting the memory for indexes"):
+        connection.execute(f"SET LOCAL maintenance_work_mem = '{_SORT_MEMORY}'".encode())
+    rewriting = tables_with_insert_triggers(connection, tables)
+    deferred = Deferred.drop(connection, tables)
+    loads = _copy(connection, catalog, document, rewriting, progress)
+    progress.step("building indexes and checking foreign keys")
+    deferred.restore(connection)
+    for name, load in loads.items():
+        _after_load(connection, catalog.tables[name], load)
+    progress.step("taking note of what was filled")
+    agreements = {table.name: _agreement(connection, table, schema, loads.get(table.name)) for table in tables}
+    return {name: load.rows for name, load in loads.items()}, agreements
+
+
+def _lock(connection: psycopg.Connection, tables: list[PgTable]) -> None:
+    for table in sorted(tables, key=lambda table: table.name):
+        connection.execute(f"LOCK TABLE {table.sql} IN ACCESS EXCLUSIVE MODE NOWAIT".encode())
+
+
+def _check_empty(connection: psycopg.Connection, tables: list[PgTable]) -> None:
+    for table in tables:
+        with saying(f"looking whether {table.name} is empty"):
+            if connection.execute(f"SELECT EXISTS (SELECT FROM {table.sql})".encode()).fetchone() != (False,):
+                raise StateMoved(f"table {table.name} has rows by now", "nothing was written")
+
+
+def _copy(
+    connection: psycopg.Connection,
+    catalog: Catalog,
+    document: DocumentReader,
+    rewriting: frozenset[str],
+    progress: Progress,
+) -> dict[str, _Load]:
+    loads: dict[str, _Load] = {}
+    total = 0
+    for name, batches in document.tables():
+        table = catalog.tables.get(name)
+        if table is None:
+            raise TableRefused(
+                f"the branch holds the table {name}, which this database does not sync",
+                f"migrate or configure this database so that {name} is synced, or take it off the branch on purpose: "
+                f"`vibey-actions state forget-table {name}`",
+            )
+        load = loads[name] = _Load(table, digests=name in rewriting)
+        names = identifiers([column.name for column in table.carried])
+        with (
+            saying(f"copying rows into {name}"),
+            connection.cursor() as cursor,
+            cursor.copy(f"COPY {table.sql} ({names}) FROM STDIN".encode()) as copy,
+        ):
+            for batch in batches:
+                for block in load.lines(batch):
+                    copy.write(block)
+                progress.advance(total + load.rows, None)
+        total += load.rows
+    return loads
+
+
+class _Load:
+    """One table's rows on their way in: COPY lines, the chunk bounds, and a digest where a trigger may rewrite."""
+
+    def __init__(self, table: PgTable, *, digests: bool) -> None:
+        self.table = table
+        self.rows = 0
+        self.bounds = BoundsBuilder((), [EVERYTHING])
+        self.digest = 0
+        self._digests = digests
+        self._line = line_of(table.name, table.carried)
+
+    def lines(self, batch: Batch) -> Iterator[bytes]:
+        columns = self.table.table.columns
+        rows: list[dict[str, Any]] = decode(b"[" + batch.text + b"]")
+        parts: list[str] = []
+        size = 0
+        for row in rows:
+            if tuple(row) != columns:
+                check_columns(self.table.table, tuple(row))
+            parts.append(self._line(row))
+            size += len(parts[-1])
+            if size >= _COPY_AT_ONCE:
+                yield "".join(parts).encode()
+                parts.clear()
+                size = 0
+        yield "".join(parts).encode()
+        self.rows += len(rows)
+        for key, text in zip(keys_of(batch.text, self.table.table.key), batch.rows, strict=True):
+            self.bounds.row(key, len(bytes(text)))
+        if self._digests:
+            self.digest ^= _digest(encode(row) for row in rows)
+
+
+def _digest(rows: Iterator[bytes]) -> int:
+    digest = 0
+    for row in rows:
+        digest ^= int.from_bytes(hashlib.sha256(row).digest(), "big")
+    return digest
+
+
+def _after_load(connection: psycopg.Connection, table: PgTable, load: _Load) -> None:
+    with saying(f"counting the rows of {table.name}"):
+        counted = connection.execute(f"SELECT count(*) FROM {table.sql}".encode()).fetchone()
+    view = PgTableView(connection, table, (), [EVERYTHING], None)
+    if counted != (load.rows,) or (load.digest and _digest(row for _, row in view.rows()) != load.digest):
+        raise RowRefused(
+            f"table {table.name}: the rows are not what was written to it; a trigger of its own rewrites or drops rows",
+            "a row that is rewritten on every sync never comes to rest: have the trigger leave rows alone that "
+            "application_name 'vibey-actions sync' writes, or exclude the table; nothing was written",
+        )
+    for sequence in table.sequences:
+        advance_sequence(
+            connection, sequence.sequence, f"SELECT max({identifier(sequence.column)})::bigint FROM {table.sql}"
+        )
+    for counter in table.counters:
+        groups = identifiers(list(counter.group))
+        highest = f"max({identifier(counter.column)}) + 1"
+        advance_counter(connection, counter, f"SELECT {groups}, {highest} FROM {table.sql} GROUP BY {groups}")
+
+
+def _agreement(connection: psycopg.Connection, table: PgTable, schema: list[str], load: _Load | None) -> TableAgreement:
+    bounds = load.bounds.build() if load else []
+    salt = os.urandom(16)
+    return TableAgreement(
+        shape_of(connection, table, schema), salt, bounds, chunk_states(connection, table, salt, bounds)
+    )

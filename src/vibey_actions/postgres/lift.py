@@ -1,0 +1,84 @@
+"""A state of older migrations brought to this database's, in a scratch database (spec: the cycle, migrations).
+
+The branch cannot migrate itself. Its rows go into an empty database at its own migrations, that is migrated on, and
+what it then holds is the state in the newer shape.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vibey_actions.config import Config
+from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch, VibeyError
+from vibey_actions.postgres.apply import apply
+from vibey_actions.postgres.catalog import read_catalog
+from vibey_actions.postgres.connection import connect
+from vibey_actions.postgres.migrate import applied_versions, migrate
+from vibey_actions.postgres.scratch import scratch_database
+from vibey_actions.postgres.snapshot import Snapshot
+from vibey_actions.state.document import DocumentReader, DocumentWriter
+from vibey_actions.state.documents import sealed_file
+from vibey_actions.state.seal import open_sealed
+from vibey_actions.state.transfer import replacement, write_database
+
+
+@contextmanager
+def lift(
+    dsn: str, config: Config, sealed: Path, schema: list[str], *, key: bytes, notice: Callable[[str], None]
+) -> Iterator[Path]:
+    """A sealed file with the state of ``sealed`` at the migrations ``schema``; it is gone after the block.
+
+    Raises SchemaMismatch, saying what to run, where there is no scratch database or rows do not survive the way.
+    """
+    document = DocumentReader(open_sealed(sealed, key))
+    if config.migrations is None or config.migrations.directory is None:
+        raise _cannot(document.schema, schema, "its migrations are not plain SQL files that can be applied up to those")
+    with tempfile.TemporaryDirectory(prefix="vibey-lift-") as folder, sealed_file(Path(folder), key) as made:
+        write, close, path = made
+        try:
+            with scratch_database(dsn, notice=notice) as scratch:
+                migrate(scratch, config, upto=document.schema, notice=notice)
+                _load(scratch, config, document)
+                migrate(scratch, config, upto=schema, notice=notice)
+                _unload(scratch, config, DocumentWriter(write, schema, close))
+        except (DatabaseFailed, MigrationFailed) as error:
+            raise _cannot(document.schema, schema, error.message) from error
+        yield path
+
+
+def _load(scratch: str, config: Config, document: DocumentReader) -> None:
+    with connect(scratch, purpose="lift") as reading, connect(scratch, purpose="lift") as writing:
+        with reading.transaction():
+            snapshot = Snapshot(reading, read_catalog(reading, _without_tables(config)), document.schema, {})
+            changes, _ = replacement(snapshot.declaration, document, snapshot.view)
+            agreements = snapshot.agreements(changes)
+        try:
+            with writing.transaction():
+                apply(writing, snapshot.catalog, changes.pull, agreements)
+        finally:
+            changes.close()
+
+
+def _unload(scratch: str, config: Config, writer: DocumentWriter) -> None:
+    with connect(scratch, purpose="lift") as reading, reading.transaction():
+        versions = applied_versions(reading, config.migrations)
+        snapshot = Snapshot(reading, read_catalog(reading, config), versions, {})
+        write_database(snapshot.declaration, snapshot.view, writer)
+
+
+def _without_tables(config: Config) -> Config:
+    """At older migrations a declared table or column may not be there yet, and nothing is merged there."""
+    return Config(config.public, None, config.exclude, {}, config.migrations)
+
+
+def _cannot(theirs: list[str], mine: list[str], why: str) -> VibeyError:
+    missing = ", ".join(sorted(set(mine) - set(theirs)))
+    return SchemaMismatch(
+        f"this database is ahead of the branch by the migration(s) {missing}, "
+        f"and the branch's state cannot be brought to them here: {why}",
+        "sync a database that is still at the branch's migrations until both are level, then run `vibey-actions "
+        "migrate` there and sync again; or give this role CREATEDB so that a scratch database can be made",
+    )

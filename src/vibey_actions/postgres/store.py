@@ -1,0 +1,156 @@
+"""One PostgreSQL database as the cycle sees it: its watermark for one remote, its rows, and how changes go in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from vibey_actions.config import Config
+from vibey_actions.postgres import agreement
+from vibey_actions.postgres.agreement import TableAgreement
+from vibey_actions.postgres.apply import apply
+from vibey_actions.postgres.catalog import read_catalog, tables_read_by
+from vibey_actions.postgres.connection import connect, saying
+from vibey_actions.postgres.fill import can_fill, fill
+from vibey_actions.postgres.lift import lift
+from vibey_actions.postgres.migrate import applied_versions
+from vibey_actions.postgres.snapshot import Snapshot
+from vibey_actions.postgres.tables import Catalog
+from vibey_actions.postgres.watermark import forget_base, read_base, record_base, sync_lock
+from vibey_actions.state.declaration import Declaration, Rule
+from vibey_actions.state.document import DocumentReader
+from vibey_actions.state.interfaces import Filled
+from vibey_actions.state.progress import Progress
+from vibey_actions.state.spool import Spool
+
+LOCK_WAIT = 60.0
+"""How long a sync waits for another one of the same database, in seconds."""
+
+
+@dataclass(slots=True)
+class PgStore:
+    """See `interfaces.Store`. ``connection`` is the one that writes; a second one reads each view."""
+
+    connection: psycopg.Connection
+    dsn: str = field(repr=False)
+    config: Config
+    overrides: Mapping[str, Rule]
+    remote: str
+    key: bytes = field(repr=False)
+    progress: Progress
+    notice: Callable[[str], None]
+    _catalog: Catalog | None = None
+    _keeps_agreements: bool = True
+    _schema: list[str] = field(default_factory=list)
+    _loaded: dict[str, TableAgreement] = field(default_factory=dict)
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold off other syncs of this database with this remote."""
+        return sync_lock(self.connection, self.remote, LOCK_WAIT, self.notice)
+
+    def forget(self) -> str | None:
+        """Drop the base and all that agreed with it; returns the commit."""
+        with saying("forgetting the watermark"), self.connection.transaction():
+            agreement.forget(self.connection, self.remote)
+            return forget_base(self.connection, self.remote)
+
+    def carried(self) -> Mapping[str, TableAgreement]:
+        """What the last view found recorded, to be recorded again for a commit that changed nothing of it."""
+        return dict(self._loaded)
+
+    def base(self) -> str | None:
+        return read_base(self.connection, self.remote).commit
+
+    @contextmanager
+    def view(self, base: str | None) -> Iterator[Snapshot]:
+        with connect(self.dsn, purpose="sync") as connection:
+            with saying("beginning to read the database"):
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            self._loaded = agreement.load(connection, self.remote, base, agreement.key_check(self.key))
+            self._schema = applied_versions(connection, self.config.migrations)
+            self._catalog = self._read_catalog(connection)
+            yield Snapshot(connection, self._catalog, self._schema, self._loaded)
+
+    def _read_catalog(self, connection: psycopg.Connection) -> Catalog:
+        migrations = self.config.migrations
+        query = migrations.versions if migrations else None
+        versions = tables_read_by(connection, query) if query else frozenset()
+        catalog = read_catalog(connection, self.config, version_tables=versions)
+        declaration: Declaration = catalog.declaration.with_overrides(self.overrides)
+        return Catalog(catalog.tables, catalog.parents_first, declaration)
+
+    @property
+    def catalog(self) -> Catalog:
+        """As the last view read it."""
+        assert self._catalog is not None  # noqa: S101 - changes come from a view
+        return self._catalog
+
+    def apply(
+        self,
+        changes: Mapping[str, Spool],
+        agreements: Mapping[str, TableAgreement],
+        *,
+        commit: str | None,
+        expected: str | None,
+        final: bool,
+    ) -> Mapping[str, TableAgreement]:
+        self._prepare()
+        with saying("writing the branch's changes"), self.connection.transaction():
+            after = apply(self.connection, self.catalog, changes, agreements)
+            merged = {**agreements, **after}
+            self._record(merged if final else {}, commit, expected)
+        return merged
+
+    def record(self, agreements: Mapping[str, TableAgreement], *, commit: str, expected: str | None) -> None:
+        self._prepare()
+        with saying("recording the watermark"), self.connection.transaction():
+            self._record(agreements, commit, expected)
+
+    def _prepare(self) -> None:
+        """Make the table of agreements where it is missing; a role that may not only has to read more."""
+        try:
+            agreement.create(self.connection)
+        except psycopg.errors.InsufficientPrivilege:
+            self.notice(
+                "this role may not create the schema vibey_actions, so every sync reads every row; "
+                "`vibey-actions migrate` as the database's owner makes it"
+            )
+            self._keeps_agreements = False
+
+    def _record(self, agreements: Mapping[str, TableAgreement], commit: str | None, expected: str | None) -> None:
+        if commit is None:
+            return
+        record_base(self.connection, self.remote, commit, expected=expected)
+        carried = [name for name, agreed in agreements.items() if agreed is self._loaded.get(name)]
+        made = {name: agreed for name, agreed in agreements.items() if name not in carried}
+        if self._keeps_agreements:
+            check = agreement.key_check(self.key)
+            agreement.record(self.connection, self.remote, commit, check, carried=carried, made=made)
+
+    def can_fill(self) -> bool:
+        return can_fill(self.connection, self.catalog)
+
+    def fill(
+        self,
+        document: DocumentReader,
+        *,
+        commit: str | None,
+        agrees: bool = True,
+        finish: Callable[[], None] | None = None,
+    ) -> Filled:
+        self._prepare()
+        with saying("filling the database"), self.connection.transaction():
+            rows, agreements = fill(self.connection, self.catalog, document, self._schema, self.progress)
+            if finish is not None:
+                finish()
+            self._record(agreements if agrees else {}, commit, None)
+        return Filled(rows)
+
+    @contextmanager
+    def lift(self, sealed: Path, schema: list[str]) -> Iterator[Path]:
+        with lift(self.dsn, self.config, sealed, schema, key=self.key, notice=self.notice) as path:
+            yield path

@@ -1,0 +1,261 @@
+"""The cycle: one database and its branch brought level (spec: the cycle; docs/format.md, "Order of writes").
+
+Read the head, the base and the database; merge; on any conflict write nothing anywhere; apply here; record the head;
+seal and push from exactly that head; record the pushed commit. Each step writes only what differs, and a cycle that
+died anywhere is completed by the next.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vibey_actions.errors import (
+    BranchGone,
+    BranchRewritten,
+    Conflicts,
+    GaveUp,
+    RemoteMoved,
+    RolledBack,
+    SchemaMismatch,
+    StateMoved,
+)
+from vibey_actions.remotes.base import Remote
+from vibey_actions.state.declaration import Declaration
+from vibey_actions.state.document import DocumentReader
+from vibey_actions.state.documents import Documents, reopen
+from vibey_actions.state.interfaces import Agreements, Store, View
+from vibey_actions.state.merge import Merge, check_deletes, merge
+from vibey_actions.state.progress import Progress
+from vibey_actions.state.report import Counts, Report, SyncState
+
+LARGE_FILL = 2 * 1024 * 1024
+"""From this size of the sealed file on, in bytes, an empty database is filled in one stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """``attempts`` bounds how often a cycle starts again; ``max_deletes`` how many rows it may delete at an end."""
+
+    push: bool = True
+    attempts: int = 5
+    max_deletes: int | None = None
+    accept_rollback: bool = False
+
+
+@dataclass(slots=True)
+class Cycle:
+    """Brings ``store`` and ``remote`` level. ``path`` is the state file's path on the branch."""
+
+    store: Store
+    remote: Remote
+    documents: Documents
+    path: str
+    options: Options
+    progress: Progress
+    notice: Callable[[str], None]
+
+    def sync(self) -> Report:
+        """Run until the ends agree. Raises Conflicts, GaveUp, and what the store and the remote raise."""
+        for attempt in range(1, self.options.attempts + 1):
+            try:
+                return replace(self._once(), attempts=attempt)
+            except (StateMoved, RemoteMoved) as moved:
+                if attempt == self.options.attempts:
+                    raise GaveUp(
+                        f"gave up after {attempt} attempts; the last: {moved.message}",
+                        "run the sync again; VIBEY_STATE_ATTEMPTS sets how often it tries",
+                    ) from moved
+                self.notice(f"{moved.message}; starting again ({attempt + 1} of {self.options.attempts})")
+                time.sleep(random.uniform(0.05, 0.2) * attempt)  # noqa: S311 - spreads two syncs apart
+        raise AssertionError("attempts is at least 1")
+
+    def status(self) -> Report:
+        """What a sync would do. Writes nothing."""
+        base = self.store.base()
+        head = self._checked_head(base)
+        with self.store.view(base) as view, ExitStack() as stack:
+            if head is not None and head == base and view.as_agreed:
+                return Report(SyncState.IN_SYNC, self.remote.name, head, None)
+            found = self._merge(stack, view, base, head, push=False)
+            return _status(found, self.remote.name, head)
+
+    def _once(self, *, may_fill: bool = True) -> Report:
+        base = self.store.base()
+        head = self._checked_head(base)
+        with ExitStack() as stack:
+            with self.store.view(base) as view:
+                if head is not None and head == base and view.as_agreed:
+                    return Report(SyncState.IN_SYNC, self.remote.name, head, None)
+                fills = may_fill and head is not None and base is None and self._is_fill(view, head)
+                declaration = view.declaration
+                if not fills:
+                    found = self._merge(stack, view, base, head, push=self.options.push)
+                    self._refuse(found)
+                    agreements = view.agreements(found.merge)
+            if not fills:
+                return self._write(found, agreements, base, head)
+        if head is not None and self.store.can_fill():
+            return self._fill(head, declaration)
+        return self._once(may_fill=False)
+
+    def _checked_head(self, base: str | None) -> str | None:
+        """The branch's head, once it is sure to continue the recorded base."""
+        head = self.remote.head()
+        if base is None or head == base:
+            return head
+        if head is None:
+            raise BranchGone(
+                f"the branch of {self.remote.name} is gone, and this database agreed with its commit {base}",
+                "if it was deleted on purpose: `vibey-actions state forget`, then sync; else restore the branch",
+            )
+        if not self.remote.is_ancestor(base, head):
+            raise BranchRewritten(
+                f"{self.remote.name} was rewritten: its head {head} does not continue {base}, "
+                "which this database agreed with",
+                "restore the branch, or start over with `vibey-actions state forget` and sync: "
+                "the ends are then merged without a base",
+            )
+        if not self.options.accept_rollback and self.remote.is_replay(head):
+            raise RolledBack(
+                f"the head {head} of {self.remote.name} holds a state that an earlier commit already held: "
+                "somebody put an old state back",
+                "if that was on purpose, sync once with --accept-rollback: rows go back to what they were",
+            )
+        return head
+
+    def _open(self, commit: str, declaration: Declaration) -> DocumentReader:
+        return reopen(
+            lambda: self.remote.fetch(commit),
+            lambda: self.remote.discard(commit),
+            lambda path: self.documents.open(path, declaration),
+        )
+
+    def _in_shape(self, stack: ExitStack, view: View, commit: str) -> tuple[DocumentReader, bool]:
+        """The document at ``commit`` in the schema of this database, and whether it had to be lifted there."""
+        document = self._open(commit, view.declaration)
+        check_schema(view.schema, document.schema, self.remote.name)
+        if document.schema == view.schema:
+            return document, False
+        lifted = stack.enter_context(self.store.lift(self.remote.fetch(commit), view.schema))
+        return self.documents.open(lifted, view.declaration), True
+
+    def _merge(self, stack: ExitStack, view: View, base: str | None, head: str | None, *, push: bool) -> _Found:
+        theirs, lifted = self._in_shape(stack, view, head) if head is not None else (None, False)
+        same = base == head
+        base_document = theirs if same else self._in_shape(stack, view, base)[0] if base is not None else None
+        # What is here is the base: then the merge is the branch's state, which needs no second sealing.
+        writes = push and (lifted or head is None or not view.as_agreed)
+        writer, draft = stack.enter_context(self.documents.draft(view.schema)) if writes else (None, None)
+        self.progress.step("comparing with the branch")
+        merged = merge(view.declaration, base_document, theirs, view.view, writer=writer, progress=self.progress)
+        stack.callback(merged.close)
+        for commit in {base, head} - {None}:
+            if commit is not None:
+                self.documents.note_checked(self.remote.fetch(commit), view.declaration)
+        return _Found(merged, draft, lifted or head is None, view.declaration)
+
+    def _refuse(self, found: _Found) -> None:
+        conflicts = found.merge.conflicts
+        if conflicts:
+            total = len(conflicts) + found.merge.unnamed_conflicts
+            raise Conflicts(
+                f"{total} row(s) conflict with {self.remote.name}; nothing was written at either end",
+                "settle each as its line says, then sync again",
+                conflicts,
+            )
+        check_deletes(found.merge.pull_counts, self.options.max_deletes, "here")
+        if self.options.push:
+            check_deletes(found.merge.push_counts, self.options.max_deletes, "on the branch")
+
+    def _write(self, found: _Found, agreements: Agreements, base: str | None, head: str | None) -> Report:
+        pushes = self.options.push and found.differs_there
+        if not self.options.push:
+            # What the branch lacks is not what this database would agree on with it.
+            kept = {} if found.reshaped else agreements
+            agreements = {name: kept[name] for name in kept if name not in found.merge.push_counts}
+        if found.merge.changes_here:
+            assert head is not None  # noqa: S101 - changes come from the branch
+            self.progress.step("applying the branch's changes here")
+            agreements = self.store.apply(found.merge.pull, agreements, commit=head, expected=base, final=not pushes)
+        elif head is not None and (head != base or not pushes):
+            self.store.record({} if pushes else agreements, commit=head, expected=base)
+        if pushes:
+            head = self._push(found, agreements, head)
+        return _done(found, self.remote.name, head, pushed=pushes)
+
+    def _push(self, found: _Found, agreements: Agreements, head: str | None) -> str:
+        assert found.draft is not None  # noqa: S101 - made whenever a push may follow
+        self.progress.step("pushing the merged state")
+        commit = self.remote.push({self.path: found.draft}, head)
+        self.documents.note_checked(self.remote.fetch(commit), found.declaration)
+        self.store.record(agreements, commit=commit, expected=head)
+        return commit
+
+    def _is_fill(self, view: View, head: str) -> bool:
+        """A large state into an empty database: nothing to merge, so it need not be looked at twice."""
+        if self.remote.fetch(head).stat().st_size < LARGE_FILL or not view.is_empty():
+            return False
+        return self._open(head, view.declaration).schema == view.schema
+
+    def _fill(self, head: str, declaration: Declaration) -> Report:
+        self.progress.step("filling the empty database")
+        filled = self.store.fill(self._open(head, declaration), commit=head)
+        self.documents.note_checked(self.remote.fetch(head), declaration)
+        pull = {name: Counts(inserted=rows) for name, rows in filled.rows.items() if rows}
+        return Report(SyncState.IN_SYNC, self.remote.name, head, sum(filled.rows.values()), pull=pull)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A merge, the sealed draft of its rows where one was made, and whether the schema alone makes a push of it."""
+
+    merge: Merge
+    draft: Path | None
+    reshaped: bool
+    declaration: Declaration
+
+    @property
+    def differs_there(self) -> bool:
+        return self.reshaped or self.merge.changes_there
+
+
+def check_schema(mine: list[str], theirs: list[str], remote: str) -> None:
+    """Refuse a state that this database's migrations cannot hold (SchemaMismatch); being ahead of it is no refusal."""
+    missing = sorted(set(theirs) - set(mine))
+    if not missing:
+        return
+    extra = sorted(set(mine) - set(theirs))
+    if extra:
+        raise SchemaMismatch(
+            f"this database and {remote} were migrated differently: only there {', '.join(missing)}; "
+            f"only here {', '.join(extra)}",
+            "bring both to one list of migrations (`vibey-actions migrate` at the end that lacks some), then sync",
+        )
+    raise SchemaMismatch(
+        f"this database is behind {remote}: it lacks the migration(s) {', '.join(missing)}",
+        "run `vibey-actions migrate` here, then sync",
+    )
+
+
+def _status(found: _Found, remote: str, head: str | None) -> Report:
+    merged = found.merge
+    if merged.conflicts:
+        state = SyncState.CONFLICT
+    elif merged.changes_here and found.differs_there:
+        state = SyncState.BOTH_CHANGED
+    elif merged.changes_here:
+        state = SyncState.BEHIND
+    else:
+        state = SyncState.AHEAD if found.differs_there else SyncState.IN_SYNC
+    return Report(state, remote, head, merged.rows, merged.pull_counts, merged.push_counts, conflicts=merged.conflicts)
+
+
+def _done(found: _Found, remote: str, head: str | None, *, pushed: bool) -> Report:
+    merged = found.merge
+    state = SyncState.IN_SYNC if pushed or not found.differs_there else SyncState.AHEAD
+    return Report(state, remote, head, merged.rows, merged.pull_counts, merged.push_counts, pushed=pushed)
