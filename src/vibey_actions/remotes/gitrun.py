@@ -91,7 +91,7 @@ class Git:
     def run(
         self,
         *arguments: str,
-        stdin: bytes | BinaryIO = b"",
+        stdin: bytes = b"",
         stdout: BinaryIO | None = None,
         deadline: float = 60,
     ) -> Ended:
@@ -99,11 +99,10 @@ class Git:
 
         Raises RemoteFailed where git is not installed or the deadline passed.
         """
-        from_file = not isinstance(stdin, bytes)
         try:
             process = subprocess.Popen(
                 ["git", *arguments],
-                stdin=stdin if from_file else subprocess.PIPE,
+                stdin=subprocess.PIPE,
                 stdout=stdout if stdout is not None else subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**self._environment, "GIT_DIR": str(self.folder)},
@@ -113,7 +112,7 @@ class Git:
         except FileNotFoundError as error:
             raise RemoteFailed("git is not installed, or not on PATH", "install git and run again") from error
         try:
-            out, err = process.communicate(None if from_file else stdin, timeout=deadline)  # type: ignore[arg-type]
+            out, err = process.communicate(stdin, timeout=deadline)
         except subprocess.TimeoutExpired as error:
             _end(process)
             raise RemoteFailed(
@@ -129,7 +128,7 @@ class Git:
         """Whether the commit object is at hand without asking the remote."""
         return self.run("cat-file", "-e", f"{commit}^{{commit}}").ok
 
-    def answer(self, *arguments: str, stdin: bytes | BinaryIO = b"", deadline: float = 60) -> str:
+    def answer(self, *arguments: str, stdin: bytes = b"", deadline: float = 60) -> str:
         """The output of a command that has to succeed in a sound repository. Raises RemoteFailed where it does not."""
         ended = self.run(*arguments, stdin=stdin, deadline=deadline)
         if not ended.ok:
