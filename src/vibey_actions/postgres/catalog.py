@@ -39,7 +39,6 @@ class _Relation:
     partitioned: bool
     of_extension: bool
     key: tuple[str, ...]
-    foreign_partition: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def read_catalog(
     with saying("reading the catalog"):
         relations = _relations(connection)
         chosen = _choose(relations, config, version_tables)
-        _refuse_unusable(chosen)
+        _refuse_keyless(chosen)
         _check_names(config, {r.name for r in relations}, {r.name for r in chosen}, notice)
         parts = _parts(connection, chosen)
         declared = _declared(connection, config, chosen, parts)
@@ -101,7 +100,7 @@ def _relations_of(plan: Any) -> set[str]:
 
 def _relations(connection: psycopg.Connection) -> list[_Relation]:
     return [
-        _Relation(r.oid, r.relname, r.partitioned, r.of_extension, tuple(r.key), r.foreign_partition)
+        _Relation(r.oid, r.relname, r.partitioned, r.of_extension, tuple(r.key))
         for r in _query(connection, "tables", None)
     ]
 
@@ -116,7 +115,7 @@ def _choose(relations: list[_Relation], config: Config, version_tables: frozense
     return [r for r in own if r.name in declared.tables]
 
 
-def _refuse_unusable(relations: list[_Relation]) -> None:
+def _refuse_keyless(relations: list[_Relation]) -> None:
     keyless = [visible(r.name) for r in relations if not r.key]
     if keyless:
         one = len(keyless) == 1
@@ -125,13 +124,6 @@ def _refuse_unusable(relations: list[_Relation]) -> None:
             f"add one (ALTER TABLE ... ADD PRIMARY KEY (...)), or name {'it' if one else 'them'} under exclude in "
             "[state] of .github/vibey-state.toml to keep the rows out of the state",
         )
-    for relation in relations:
-        if relation.foreign_partition is not None:
-            raise TableRefused(
-                f"the partition {visible(relation.foreign_partition)} of table {visible(relation.name)} is a foreign "
-                "table: its rows are in another database",
-                f"detach it, or name {visible(relation.name)} under exclude in [state]",
-            )
 
 
 def _check_names(config: Config, existing: set[str], chosen: set[str], notice: Callable[[str], None] | None) -> None:

@@ -1,7 +1,7 @@
 -- name: tables
 -- Every table of schema public that holds rows under its own name: ordinary ones, and the roots of partitioned ones.
--- Out: oid, name, partitioned, whether an extension owns it, the primary key's columns in their declared order, and
--- a partition that is a foreign table (its rows live elsewhere) or null.
+-- Foreign tables hold none; as partitions they exclude a primary key, so that the root is refused for the lack of one.
+-- Out: oid, name, partitioned, whether an extension owns it, the primary key's columns in their declared order.
 SELECT c.oid,
        c.relname,
        c.relkind = 'p' AS partitioned,
@@ -16,13 +16,7 @@ SELECT c.oid,
            JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
            WHERE k.conrelid = c.oid AND k.contype = 'p'
            ORDER BY part.place
-       ) AS key,
-       CASE WHEN c.relkind = 'p' THEN (
-           SELECT pg_catalog.min(p.relname::text)
-           FROM pg_catalog.pg_partition_tree(c.oid) AS leaf
-           JOIN pg_catalog.pg_class p ON p.oid = leaf.relid
-           WHERE p.relkind = 'f'
-       ) END AS foreign_partition
+       ) AS key
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
