@@ -12,7 +12,8 @@ from typing import Any
 
 import psycopg
 
-from demo.stage import Untrue, show_command, show_output, show_sql
+from demo import stage
+from demo.stage import Untrue
 
 HERE = Path(__file__).parent
 
@@ -42,16 +43,24 @@ class Machine:
         """Set an environment variable of this machine for good."""
         self._environment[name] = value
 
-    def run(self, *command: str, expect: int = 0, settings: Mapping[str, str] | None = None, hide: bool = False) -> str:
+    def run(
+        self,
+        *command: str,
+        expect: int = 0,
+        settings: Mapping[str, str] | None = None,
+        show: bool = True,
+        show_output: bool = True,
+    ) -> str:
         """Run ``vibey-actions COMMAND`` here and show it with all it prints; returns that.
 
-        Raises Untrue where it does not exit with ``expect``. ``hide`` runs it without showing anything.
+        Raises Untrue where it does not exit with ``expect``. Without ``show`` nothing is shown, without
+        ``show_output`` only that something was printed.
         """
         settings = settings or {}
-        if not hide:
+        if show:
             shown = [f"{name}={value}" for name, value in settings.items() if name != "VIBEY_STATE_KEY"]
             shown += ["VIBEY_STATE_KEY=..."] if "VIBEY_STATE_KEY" in settings else []
-            show_command(self.name, shown, ["vibey-actions", *command])
+            stage.show_command(self.name, shown, ["vibey-actions", *command])
         done = subprocess.run(
             [_program(), *command],
             cwd=self.checkout,
@@ -62,8 +71,8 @@ class Machine:
             text=True,
             check=False,
         )
-        if not hide:
-            show_output(done.stdout)
+        if show:
+            stage.show_output(done.stdout if show_output else "(43 characters, which we do not show)")
         if done.returncode != expect:
             raise Untrue(f"`vibey-actions {' '.join(command)}` exits with {expect}, not {done.returncode}")
         return done.stdout
@@ -71,7 +80,7 @@ class Machine:
     def sql(self, statement: str, *, show: bool = True) -> None:
         """Execute a statement in this machine's database, as an application would."""
         if show:
-            show_sql(self.name, statement)
+            stage.show_sql(self.name, statement)
         with psycopg.connect(self.dsn) as connection:
             connection.execute(statement.encode())
 

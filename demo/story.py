@@ -47,10 +47,10 @@ def make_a_key(laptop: Machine, server: Machine) -> None:
     else:
         laptop.run("state", "key", "--new")
         check("the key's file can be read by its owner alone", laptop.key_file.stat().st_mode & 0o077 == 0)
-    key = laptop.run("state", "key", "--show", hide=True).strip()
+    key = laptop.run("state", "key", "--show", show_output=False).strip()
     say(
-        "Another machine is handed the key in its environment or its key file; a repository gets it as the secret "
-        "VIBEY_STATE_KEY. We give it to the second machine, called server."
+        "That was the key. Another machine is handed it in its environment or its key file; a repository gets it as "
+        "the secret VIBEY_STATE_KEY. We give it to our second machine, called server."
     )
     server.setting("VIBEY_STATE_KEY", key)
 
@@ -146,12 +146,14 @@ def settle_a_conflict(laptop: Machine, server: Machine, branch: Branch) -> None:
 def guard_the_ledger(laptop: Machine, server: Machine, branch: Branch) -> None:
     """A row of an append-only table was changed."""
     title(6, "An append-only table")
-    say("On the server someone rewrites an entry of the ledger, which is declared append-only: no rule settles that.")
+    say("On the server someone rewrites an entry of the ledger, which is declared append-only.")
     amount = server.rows("SELECT amount FROM ledger WHERE (till, seq) = ('laptop', 7)")[0][0]
     server.sql("UPDATE ledger SET amount = 0 WHERE (till, seq) = ('laptop', 7)")
     head = branch.head()
-    told = server.run("state", "sync", expect=1, settings={"VIBEY_STATE_CONFLICTS": "customer=mine"})
+    told = server.run("state", "sync", expect=1)
     check("the entry is named", "ledger" in told and '["laptop",7]' in told)
+    say("No rule can be given for it either: that is a setting which cannot be used, and has exit code 2.")
+    server.run("state", "sync", expect=2, settings={"VIBEY_STATE_CONFLICTS": "ledger=mine"})
     check("the branch did not move", branch.head() == head)
     say("Put back as it was, it is no change at all.")
     server.sql(f"UPDATE ledger SET amount = {amount} WHERE (till, seq) = ('laptop', 7)")
@@ -178,13 +180,13 @@ def refuse_a_wrong_key(laptop: Machine, branch: Branch) -> None:
 def sync_again(laptop: Machine, server: Machine, branch: Branch) -> None:
     """A sync with nothing to do."""
     title(8, "Nothing to do")
-    server.run("state", "sync", hide=True)
+    server.run("state", "sync", show=False)
     before = (laptop.watermark(), branch.head(), branch.commits())
     say("A sync straight after a sync finds both ends equal and writes nothing.")
     laptop.run("state", "sync")
     server.run("state", "sync")
     check(
-        f"the branch is still at {before[1][:12]}, the {before[2]}th commit, and the watermark is untouched",
+        f"the branch is still at {before[1][:12]}, commit number {before[2]}, and the watermark is untouched",
         before == (laptop.watermark(), branch.head(), branch.commits()),
     )
     check("both machines hold the same rows", server.contents() == laptop.contents())

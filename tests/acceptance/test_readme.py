@@ -59,8 +59,8 @@ def test_the_five_minute_start_works_as_written(databases: list[str], tmp_path: 
 def test_every_option_the_readme_names_is_there(tmp_path: Path) -> None:
     """Commands and options in the README's text and blocks are known to the command line."""
     machine = Machine(tmp_path / "reader")
-    named = set(re.findall(r"vibey-actions ((?:state )?[a-z-]+)((?: --[a-z-]+)*)", README))
-    assert len(named) > 5
+    named = set(re.findall(r"(?:^|`)(?:vibey-actions )?(state [a-z-]+|migrate|init)\b((?: --[a-z-]+)*)", README, re.M))
+    assert len(named) > 8
     for command, options in named:
         help_text = machine.run(*command.split(), "--help")
         assert [option for option in options.split() if option not in help_text] == []
