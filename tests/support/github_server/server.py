@@ -1,0 +1,241 @@
+"""The HTTP server: who may do what, rate-limit headers, redirects of renamed repositories, armed faults, counting."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from tests.support.github_server.api import ROUTES, Call
+from tests.support.github_server.faults import Armed, Fault, Faults, Reset
+from tests.support.github_server.replies import Refusal, Reply, not_found
+from tests.support.github_server.repository import Repository
+
+ROOT = "/api/v3"
+_REPOSITORY = re.compile(r"/repos/(?P<name>[^/]+/[^/]+)(?P<rest>/.*)?")
+_BY_NUMBER = re.compile(r"/repositories/(?P<number>\d+)(?P<rest>/.*)?")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A request that came in, and the status it got (0: none)."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    size: int
+    status: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it came in, its path below the API's root."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+class GitHubServer:
+    """A server on a free port of this machine, with repositories under ``folder``. Use it in a ``with`` block.
+
+    ``url`` is what GITHUB_API_URL should be, ``token`` a token that may write. ``readers`` are tokens that may only
+    read. ``raw_blobs`` off makes blobs JSON whatever was asked for; ``tree_limit`` and ``page_size`` cut listings.
+    """
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.token = "write-token-of-the-tests"
+        self.readers = {"read-token-of-the-tests"}
+        self.repositories: dict[str, Repository] = {}
+        self.renamed: dict[str, Repository] = {}
+        self.faults = Faults()
+        self.seen: list[Seen] = []
+        self.remaining = 5000
+        self.reset_at = int(time.time()) + 3600
+        self.raw_blobs = True
+        self.tree_limit = 100_000
+        self.page_size: int | None = None
+        self._lock = threading.Lock()
+        self._http = _Server(("127.0.0.1", port), _Handler)
+        self._http.github = self
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_port}{ROOT}"
+
+    def __enter__(self) -> GitHubServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def add_repository(
+        self, name: str, *, private: bool = True, default_branch: str = "main", empty: bool = False
+    ) -> Repository:
+        """A new repository; unless ``empty`` its default branch holds a README."""
+        number = len(self.repositories) + 1
+        path = self.folder / f"{name.replace('/', '--')}.git"
+        repository = Repository.create(path, name, number, private=private, default_branch=default_branch)
+        if not empty:
+            repository.commit_files(default_branch, {"README.md": b"An example.\n"})
+        self.repositories[name] = repository
+        return repository
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a repository: requests under the old name are redirected from now on."""
+        repository = self.repositories.pop(old)
+        repository.name = new
+        self.repositories[new] = self.renamed[old] = repository
+
+    def arm(self, fault: Fault, method: str = "*", path: str = "", *, times: int = 1, skip: int = 0) -> None:
+        """Let ``fault`` meet the next ``times`` requests of ``method`` whose path matches the pattern ``path``."""
+        self.faults.armed.append(Armed(fault, method, re.compile(path), skip, times))
+
+    def count(self, method: str = "*", path: str = "") -> int:
+        """How many requests matched so far."""
+        pattern = re.compile(path)
+        return sum(method in {"*", one.method} for one in self.seen if pattern.search(one.path))
+
+    def forget(self) -> None:
+        """Start counting anew."""
+        self.seen.clear()
+
+    # Answering
+
+    def answer(self, asked: Asked) -> tuple[Reply, int | None]:
+        """The reply and, for a cut one, how many bytes of it are sent. Raises Reset."""
+        status = 0
+        fault = self.faults.take(asked.method, asked.path)
+        try:
+            reply = self._happen(fault, asked)
+            status = reply.status
+        finally:
+            with self._lock:
+                self.seen.append(Seen(asked.method, asked.path, asked.headers, len(asked.body), status))
+        return reply, fault.cut
+
+    def _happen(self, fault: Fault, asked: Asked) -> Reply:
+        try:
+            return fault.before() or fault.after(self._effect(asked))
+        except Refusal as refusal:
+            return self._limited(refusal.reply)
+
+    def _effect(self, asked: Asked) -> Reply:
+        try:
+            return self._limited(self._dispatch(asked))
+        except Refusal as refusal:
+            return self._limited(refusal.reply)
+
+    def _dispatch(self, asked: Asked) -> Reply:
+        repository, rest = self._find(asked.path)
+        self._authorize(asked, repository)
+        if repository is None:
+            raise not_found()
+        for method, pattern, endpoint in ROUTES:
+            match = pattern.fullmatch(rest)
+            if method == asked.method and match:
+                url = f"{self.url}{asked.path}"
+                call = Call(repository, match, asked.query, _json(asked.body), asked.headers.get("accept", ""), url)
+                call.raw_blobs, call.tree_limit, call.page_size = self.raw_blobs, self.tree_limit, self.page_size
+                return endpoint(call)
+        raise not_found()
+
+    def _find(self, path: str) -> tuple[Repository | None, str]:
+        """The repository a path names, and what follows. Refuses with a redirect where it was renamed."""
+        by_number, by_name = _BY_NUMBER.fullmatch(path), _REPOSITORY.fullmatch(path)
+        if by_name and by_name["name"] in self.renamed:
+            number = self.renamed[by_name["name"]].number
+            raise Refusal(301, "Moved Permanently", Location=f"{self.url}/repositories/{number}{by_name['rest'] or ''}")
+        if by_number:
+            known = {str(repository.number): repository for repository in self.repositories.values()}
+            return known.get(by_number["number"]), by_number["rest"] or ""
+        return (self.repositories.get(by_name["name"]), by_name["rest"] or "") if by_name else (None, "")
+
+    def _authorize(self, asked: Asked, repository: Repository | None) -> None:
+        scheme, _, token = asked.headers.get("authorization", "").partition(" ")
+        known = scheme.lower() in {"bearer", "token"} and (token == self.token or token in self.readers)
+        if scheme and not known:
+            raise Refusal(401, "Bad credentials")
+        if repository is None or (repository.private and not known):
+            raise not_found()
+        if asked.method != "GET" and token != self.token:
+            raise Refusal(403, "Resource not accessible by integration") if known else not_found()
+
+    def _limited(self, reply: Reply) -> Reply:
+        self.remaining = max(0, self.remaining - 1)
+        limits = {"limit": 5000, "remaining": self.remaining, "reset": self.reset_at}
+        reply.headers = {f"x-ratelimit-{name}": str(value) for name, value in limits.items()} | reply.headers
+        return reply
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body) if body else {}
+    except ValueError as error:
+        raise Refusal(400, "Problems parsing JSON") from error
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    github: GitHubServer
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is nothing to report."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def do_GET(self) -> None:
+        self._handle()
+
+    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815
+
+    def _handle(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        parts = urlsplit(self.path)
+        asked = Asked(self.command, parts.path.removeprefix(ROOT), dict(parse_qsl(parts.query)), headers, body)
+        try:
+            reply, cut = self.server.github.answer(asked)
+        except Reset:
+            self._reset()
+            return
+        self.send_response(reply.status)
+        for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(reply.body if cut is None else reply.body[:cut])
+        if cut is not None:
+            self.close_connection = True
+
+    def _reset(self) -> None:
+        """Close so that the peer sees a reset, not an end."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+        self.wfile.flush()
+        self.rfile.close()
+        self.connection.close()
+
+    def log_message(self, *_: Any) -> None:
+        """Quiet: tests read ``seen``."""
