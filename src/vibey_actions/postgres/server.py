@@ -41,6 +41,8 @@ _VOLATILE: Final = {
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_wal_size": "256MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
 }
 # Waits for the end of its input: a line means that the server was stopped in order, no line that we were killed.
 _WATCHDOG: Final = """

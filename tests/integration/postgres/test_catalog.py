@@ -189,7 +189,7 @@ def test_partitions_count_as_their_root(session: psycopg.Connection) -> None:
 
 
 def test_rows_of_another_database_are_not_read_as_ours(session: psycopg.Connection) -> None:
-    """A foreign table is no table of ours; a table with a foreign partition can have no key, and is refused for that."""
+    """A foreign table is no table of ours; a table with a foreign partition can have no key, and is refused so."""
     made(session, "CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w")
     made(session, "CREATE TABLE t (a int) PARTITION BY RANGE (a); CREATE FOREIGN TABLE alone (a int) SERVER s")
     made(session, "CREATE FOREIGN TABLE f PARTITION OF t DEFAULT SERVER s")
