@@ -258,6 +258,6 @@ def _rows_of(document: DocumentReader, table: str) -> Iterator[bytes]:
         if name == table:
             found = True
             for batch in batches:
-                yield from map(bytes, batch.rows)
+                yield from batch.rows
     if not found:
         raise Unreadable(f"the state holds no table {table}", "`vibey-actions state show` lists its tables")

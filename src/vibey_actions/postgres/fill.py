@@ -19,26 +19,26 @@ from vibey_actions.postgres.agreement import TableAgreement, shape_of
 from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, tables_with_insert_triggers
 from vibey_actions.postgres.chunks import chunk_states
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.copyrows import line_of
+from vibey_actions.postgres.copyrows import lines_of
 from vibey_actions.postgres.counters import advance_counter, advance_sequence
+from vibey_actions.postgres.expressions import bare_type
 from vibey_actions.postgres.snapshot import PgTableView
 from vibey_actions.postgres.sql import identifier, identifiers
-from vibey_actions.postgres.tables import Carriage, Catalog, PgTable
+from vibey_actions.postgres.tables import Carriage, Catalog, Column, PgTable
 from vibey_actions.rows.canonical import decode, encode
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
-from vibey_actions.state.document import DocumentReader, keys_of
+from vibey_actions.state.document import DocumentReader, keys
 from vibey_actions.state.merge import check_columns
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.scanner import Batch
 
 _SORT_MEMORY = "256MB"
-_COPY_AT_ONCE = 128 * 1024
 
 
 def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
     """Whether every table's rows can be copied straight in, and nobody is reading or writing there now."""
     tables = list(catalog.tables.values())
-    if any(column.carriage is Carriage.COMPOUND for table in tables for column in table.carried):
+    if any(not _copies_straight(column) for table in tables for column in table.carried):
         return False
     if not can_load_in_any_order(connection, tables):
         return False
@@ -46,6 +46,11 @@ def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
         _lock(connection, tables)
         return True
     return False
+
+
+def _copies_straight(column: Column) -> bool:
+    # A json column keeps its text, which has to be what jsonb prints: only a cast in PostgreSQL writes that.
+    return column.carriage is Carriage.TEXT or bare_type(column) == "jsonb"
 
 
 def fill(
@@ -117,8 +122,7 @@ def _copy(
             cursor.copy(f"COPY {table.sql} ({names}) FROM STDIN".encode()) as copy,
         ):
             for batch in batches:
-                for block in load.lines(batch):
-                    copy.write(block)
+                copy.write(load.lines(batch))
                 progress.advance(total + load.rows, None)
         total += load.rows
     return loads
@@ -133,28 +137,20 @@ class _Load:
         self.bounds = BoundsBuilder((), [EVERYTHING])
         self.digest = 0
         self._digests = digests
-        self._line = line_of(table.name, table.carried)
+        self._lines = lines_of(table.name, table.carried)
 
-    def lines(self, batch: Batch) -> Iterator[bytes]:
+    def lines(self, batch: Batch) -> bytes:
+        """The batch as COPY input."""
         columns = self.table.table.columns
-        rows: list[dict[str, Any]] = decode(b"[" + batch.text + b"]")
-        parts: list[str] = []
-        size = 0
+        rows: list[dict[str, Any]] = batch.values if batch.values is not None else decode(b"[" + batch.text + b"]")
         for row in rows:
             if tuple(row) != columns:
                 check_columns(self.table.table, tuple(row))
-            parts.append(self._line(row))
-            size += len(parts[-1])
-            if size >= _COPY_AT_ONCE:
-                yield "".join(parts).encode()
-                parts.clear()
-                size = 0
-        yield "".join(parts).encode()
         self.rows += len(rows)
-        for key, text in zip(keys_of(batch.text, self.table.table.key), batch.rows, strict=True):
-            self.bounds.row(key, len(bytes(text)))
+        self.bounds.rows(keys(batch, self.table.table.key), len(batch.text))
         if self._digests:
             self.digest ^= _digest(encode(row) for row in rows)
+        return ("\n".join(self._lines(rows)) + "\n").encode()
 
 
 def _digest(rows: Iterator[bytes]) -> int:

@@ -9,12 +9,13 @@ import psycopg
 
 from vibey_actions.errors import RowRefused
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.copyrows import escaped, line_of
+from vibey_actions.postgres.copyrows import escaped, lines_of
 from vibey_actions.postgres.expressions import bare_type, key_text, row_json, row_source
 from vibey_actions.postgres.snapshot import canonical_rows
 from vibey_actions.postgres.sql import identifier
 from vibey_actions.postgres.tables import Carriage, Column, PgTable
 from vibey_actions.rows.canonical import NotJson, decode
+from vibey_actions.state.merge import check_columns
 from vibey_actions.state.spool import Change, Spool
 
 _COPY_AT_ONCE = 128 * 1024
@@ -49,18 +50,14 @@ class Stage:
         return stage
 
     def _lines(self, changes: Spool) -> Iterator[bytes]:
-        line = line_of(self.table.name, self.table.carried)
-        parts: list[str] = []
-        size = 0
-        for number, change in enumerate(changes):
-            part = f"{number}\t{operation(change)}\t{escaped(change.key.decode('ascii'))}\t{line(self._row(change))}"
-            parts.append(part)
-            size += len(part)
-            if size >= _COPY_AT_ONCE:
-                yield "".join(parts).encode()
-                parts.clear()
-                size = 0
-        yield "".join(parts).encode()
+        lines = lines_of(self.table.name, self.table.carried)
+        for first, group in _grouped(changes):
+            heads = (
+                f"{number}\t{operation(change)}\t{escaped(change.key.decode('ascii'))}\t"
+                for number, change in enumerate(group, first)
+            )
+            rows = [self._row(change) for change in group]
+            yield "".join(f"{head}{line}\n" for head, line in zip(heads, lines(rows), strict=True)).encode()
 
     def _row(self, change: Change) -> dict[str, object]:
         text = change.after if change.after is not None else change.before
@@ -69,6 +66,7 @@ class Stage:
             row = decode(text)
         except NotJson as error:
             raise RowRefused(f"table {self.table.name}, row {change.key.decode()}: {error}") from None
+        check_columns(self.table.table, tuple(row))
         return dict(row)
 
     def column(self, name: str) -> str:
@@ -79,7 +77,10 @@ class Stage:
         """The staged value as the column's type."""
         column = self.table.column(name)
         staged = f"{alias}.{self.column(name)}"
-        if column.carriage is not Carriage.COMPOUND:
+        if column.carriage is Carriage.JSON:
+            # A json column keeps its text: it is to be what jsonb prints, whoever wrote the row.
+            return staged if bare_type(column) == "jsonb" else f"{staged}::text::json"
+        if column.carriage is Carriage.TEXT:
             return staged
         image = f"json_build_object('v', {staged})"
         return f"(SELECT back.v FROM json_to_record({image}) AS back(v {column.type}))"
@@ -108,6 +109,20 @@ class Stage:
             yield from canonical_rows_or_none(self.table, (bytes(line) for line in copy))
 
 
+def _grouped(changes: Spool) -> Iterator[tuple[int, list[Change]]]:
+    """The changes in groups of a bounded size, each with the number of its first."""
+    group: list[Change] = []
+    first = size = 0
+    for change in changes:
+        group.append(change)
+        size += len(change.before or b"") + len(change.after or b"")
+        if size >= _COPY_AT_ONCE:
+            yield first, group
+            first, group, size = first + len(group), [], 0
+    if group:
+        yield first, group
+
+
 def canonical_rows_or_none(table: PgTable, lines: Iterator[bytes]) -> Iterator[bytes | None]:
     """Canonical text of each line of COPY output, None for a line that holds null."""
     for line in lines:
@@ -125,4 +140,6 @@ def operation(change: Change) -> str:
 
 
 def _staged_type(column: Column) -> str:
-    return "json" if column.carriage is Carriage.COMPOUND else column.base_type
+    if column.carriage is Carriage.COMPOUND:
+        return "json"
+    return "jsonb" if column.carriage is Carriage.JSON else column.base_type

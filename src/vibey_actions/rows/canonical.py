@@ -81,6 +81,11 @@ def encode(value: Any) -> bytes:
     return text.decode("utf-8").encode("ascii", _ESCAPES)
 
 
+def json_lines(values: Sequence[Any]) -> str:
+    """JSON texts of many values, one a line: canonical but for being UTF-8 instead of ASCII. For PostgreSQL alone."""
+    return b"\n".join(map(_encoder.encode, values)).decode("utf-8")
+
+
 def canonical(text: bytes) -> bytes:
     """The canonical text of any JSON text. Raises NotJson."""
     return encode(decode(text))

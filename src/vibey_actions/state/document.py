@@ -13,12 +13,17 @@ from typing import Any
 import msgspec
 
 from vibey_actions.errors import Unreadable
-from vibey_actions.rows.canonical import NotJson, canonical, decode, encode
+from vibey_actions.rows.canonical import NotJson, decode, encode
 from vibey_actions.state.scanner import Batch, Scanner
 
 FORMAT = "vibey-state/1"
 
 _BUFFERED = 256 * 1024
+
+
+def keys(batch: Batch, key: tuple[str, ...]) -> list[bytes]:
+    """The canonical keys of a batch's rows."""
+    return batch.keys if batch.keys is not None else keys_of(batch.text, key)
 
 
 def keys_of(text: bytes, key: tuple[str, ...]) -> list[bytes]:
@@ -98,7 +103,7 @@ class DocumentReader:
         while not scanner.take(b"]"):
             if not first:
                 scanner.expect(b",")
-            batch = scanner.batch(row_start)
+            batch = scanner.batch(row_start, decoded=check is not None)
             if first:
                 row_start = _row_start(batch)
                 first = False
@@ -119,22 +124,23 @@ class _RowCheck:
 
     def __call__(self, batch: Batch) -> None:
         try:
-            rewritten = canonical(b"[" + batch.text + b"]")
+            batch.values = decode(b"[" + batch.text + b"]") if batch.values is None else batch.values
+            rewritten = encode(batch.values)
         except NotJson:
             rewritten = b""
         if rewritten[1:-1] != batch.text:
             raise Unreadable(f"the state's rows of {self._name} are not canonical text")
         if self._key is None:
             return
-        keys = [self._last, *keys_of(batch.text, self._key)]
-        if any(left >= right for left, right in pairwise(keys)):
+        batch.keys = keys_of(batch.text, self._key)
+        if any(left >= right for left, right in pairwise([self._last, *batch.keys])):
             raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key")
-        self._last = keys[-1]
+        self._last = batch.keys[-1]
 
 
 def _row_start(batch: Batch) -> bytes:
     """How every row of the table begins: its first member's name."""
-    row = bytes(batch.rows[0])
+    row = batch.ends
     end = row.find(b'":')
     return row[: end + 2] if row.startswith(b'{"') and end > 0 else b'{"'
 

@@ -14,7 +14,7 @@ from vibey_actions.errors import SchemaMismatch, TableRefused, TooManyDeletes
 from vibey_actions.rows.canonical import decode
 from vibey_actions.state.bounds import BoundsBuilder, KeyRange
 from vibey_actions.state.declaration import Declaration, Table
-from vibey_actions.state.document import DocumentReader, DocumentWriter, keys_of
+from vibey_actions.state.document import DocumentReader, DocumentWriter, keys, keys_of
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Counts
 from vibey_actions.state.rules import Row, settle
@@ -165,7 +165,7 @@ class _TableMerge:
             if not self._ranges:
                 self._pass(batch)
                 continue
-            ends = keys_of(bytes(batch.rows[0]) + b"," + bytes(batch.rows[-1]), self._table.key)
+            ends = keys_of(batch.ends, self._table.key)
             if self._touches(last, ends[-1]):
                 for key, row in _keyed(batch, self._table.key):
                     self._row(key, row, row)
@@ -192,7 +192,7 @@ class _TableMerge:
         if self._checked_columns:
             return
         self._checked_columns = True
-        columns = tuple(decode(bytes(batch.rows[0])))
+        columns = columns_of(batch)
         check_columns(self._table, columns)
 
     def _pass(self, batch: Batch) -> None:
@@ -280,6 +280,12 @@ class _TableMerge:
         self._outcome.pull_counts.setdefault(name, Counts()).count(change.before, change.after)
 
 
+def columns_of(batch: Batch) -> tuple[str, ...]:
+    """The columns of a batch's first row."""
+    first = batch.values[0] if batch.values else decode(b"[" + batch.ends + b"]")[0]
+    return tuple(first)
+
+
 def check_columns(table: Table, columns: Sequence[str]) -> None:
     """Refuse rows whose columns are not the table's (SchemaMismatch, naming the columns)."""
     if tuple(columns) == table.columns:
@@ -295,7 +301,7 @@ def check_columns(table: Table, columns: Sequence[str]) -> None:
 
 
 def _keyed(batch: Batch, key: tuple[str, ...]) -> Iterator[Keyed]:
-    return zip(keys_of(batch.text, key), map(bytes, batch.rows), strict=True)
+    return zip(keys(batch, key), batch.rows, strict=True)
 
 
 def aligned(base: Iterator[Keyed], theirs: Iterator[Keyed]) -> Iterator[tuple[bytes, Row, Row]]:

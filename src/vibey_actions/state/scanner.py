@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from vibey_actions.errors import Unreadable
+from vibey_actions.rows.canonical import decode
 
 WINDOW = 512 * 1024
 """How much text is looked at at a time, in bytes."""
@@ -20,16 +22,36 @@ _array_of_raw = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Batch:
-    """Some consecutive rows of a table: ``text`` is the rows joined by commas, ``rows`` each one by itself."""
+    """Some consecutive rows of a table: ``text`` is the rows joined by commas.
 
-    __slots__ = ("rows", "text")
+    ``rows`` is each one by itself; ``values`` are the rows decoded and ``keys`` their canonical keys, both only where
+    a check has needed them already.
+    """
 
-    def __init__(self, text: bytes, rows: list[msgspec.Raw]) -> None:
+    __slots__ = ("_rows", "keys", "size", "text", "values")
+
+    def __init__(self, text: bytes, size: int, *, rows: list[msgspec.Raw] | None, values: list[Any] | None) -> None:
         self.text = text
-        self.rows = rows
+        self.size = size
+        self._rows = rows
+        self.values = values
+        self.keys: list[bytes] | None = None
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.size
+
+    @property
+    def rows(self) -> list[bytes]:
+        if self._rows is None:
+            self._rows = _array_of_raw.decode(b"[" + self.text + b"]")
+        return list(map(bytes, self._rows))
+
+    @property
+    def ends(self) -> bytes:
+        """The first and the last row, joined by a comma."""
+        if self._rows is None:
+            self._rows = _array_of_raw.decode(b"[" + self.text + b"]")
+        return bytes(self._rows[0]) + b"," + bytes(self._rows[-1])
 
 
 class Scanner:
@@ -91,16 +113,17 @@ class Scanner:
                 raise Unreadable("the state holds text that is not JSON, or a row over 1 GiB")
             size *= 2
 
-    def batch(self, row_start: bytes) -> Batch:
+    def batch(self, row_start: bytes, *, decoded: bool) -> Batch:
         """The next rows of an array of objects: as many whole ones as a window holds, at least one.
 
-        ``row_start`` is how every row of the table begins; the cursor stands on a row and ends behind one.
+        ``row_start`` is how every row of the table begins; the cursor stands on a row and ends behind one. With
+        ``decoded`` the batch holds the rows' values.
         """
         size = WINDOW
         while True:
             ahead = self._fill(size)
             window = self._window(size)
-            batch = _cut_at_last_row(window, b"}," + row_start) or _walk_rows(window)
+            batch = _cut_at_last_row(window, b"}," + row_start, decoded=decoded) or _walk_rows(window)
             if batch is not None:
                 self._position += len(batch.text)
                 return batch
@@ -121,15 +144,19 @@ def _value_end(window: bytes, start: int) -> int | None:
         raise Unreadable("the state holds a value that is nested too deeply") from None
 
 
-def _cut_at_last_row(window: bytes, boundary: bytes) -> Batch | None:
+def _cut_at_last_row(window: bytes, boundary: bytes, *, decoded: bool) -> Batch | None:
     """Cut where the last row seems to begin. The text may occur inside a row; then what is cut is no array."""
     cut = window.rfind(boundary)
     if cut < 0:
         return None
     text = window[: cut + 1]
     try:
-        return Batch(text, _array_of_raw.decode(b"[" + text + b"]"))
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        if decoded:
+            values = decode(b"[" + text + b"]")
+            return Batch(text, len(values), rows=None, values=values)
+        rows = _array_of_raw.decode(b"[" + text + b"]")
+        return Batch(text, len(rows), rows=rows, values=None)
+    except (msgspec.MsgspecError, RecursionError, ValueError):
         return None
 
 
@@ -154,4 +181,5 @@ def _walk_rows(window: bytes) -> Batch | None:
         position = end + 1
     if not ends:
         return None
-    return Batch(window[: ends[-1][1]], [msgspec.Raw(window[start:end]) for start, end in ends])
+    rows = [msgspec.Raw(window[start:end]) for start, end in ends]
+    return Batch(window[: ends[-1][1]], len(rows), rows=rows, values=None)

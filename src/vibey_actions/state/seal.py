@@ -137,7 +137,7 @@ def _unpack(pieces: Iterator[bytes], max_unpacked: int) -> Iterator[bytes]:
                     yield text
             if unpacker.eof and (data or unpacker.unused_data):
                 raise Unreadable("the sealed state holds more than one gzip stream")
-    except IsalError:
+    except IsalError:  # type: ignore[misc]
         raise Unreadable("the sealed state opens but does not unpack: it was not made by this format") from None
     except InvalidTag:
         raise Unreadable("the sealed state was changed while it was read") from None

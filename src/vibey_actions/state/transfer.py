@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from vibey_actions.errors import TableRefused
-from vibey_actions.rows.canonical import decode
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.declaration import Declaration
-from vibey_actions.state.document import DocumentReader, DocumentWriter, keys_of
-from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, check_columns
+from vibey_actions.state.document import DocumentReader, DocumentWriter, keys
+from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, check_columns, columns_of
 from vibey_actions.state.report import Counts
 from vibey_actions.state.scanner import Batch
 from vibey_actions.state.spool import Change, Spool
@@ -86,5 +85,5 @@ def _checked(declaration: Declaration, name: str, batches: Iterator[Batch]) -> I
     table = declaration.tables[name]
     for number, batch in enumerate(batches):
         if number == 0:
-            check_columns(table, tuple(decode(bytes(batch.rows[0]))))
-        yield from zip(keys_of(batch.text, table.key), map(bytes, batch.rows), strict=True)
+            check_columns(table, columns_of(batch))
+        yield from zip(keys(batch, table.key), batch.rows, strict=True)
