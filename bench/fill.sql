@@ -5,8 +5,8 @@ SELECT n, string_agg(word, ' ' ORDER BY place) AS text
 FROM generate_series(0, 1999) n,
      generate_series(1, 11) place,
      LATERAL (SELECT (ARRAY['the', 'a', 'merge', 'branch', 'failed', 'after', 'review', 'engine', 'proposed', 'change',
-         'file', 'test', 'passed', 'with', 'warning', 'naïve', 'cache', 'retry', 'of', 'in', 'prüft', 'schema', 'was',
-         'rows', 'waiting', 'for', 'approval', '✓', 'timeout', 'returned', 'value', 'handler']
+         'file', 'test', 'passed', 'with', 'warning', 'strict', 'cache', 'retry', 'of', 'in', 'checks', 'schema', 'was',
+         'rows', 'waiting', 'for', 'approval', 'done', 'timeout', 'returned', 'value', 'handler']
          )[1 + abs(hashtext(n || ':' || place)) % 32] AS word) words
 GROUP BY n;
 CREATE UNIQUE INDEX ON sentence (n);
@@ -22,6 +22,7 @@ SELECT md5('e' || i)::uuid, md5('p' || i % 10)::uuid, i / 10 + 1, i / 2000, 'pha
        encode(sha256(('d' || i)::bytea), 'hex'),
        jsonb_build_object('text', concat_ws('. ', one.text, two.text), 'tokens', i % 1000,
            'cost', (i % 977) / 1000.0, 'ok', i % 3 = 0,
+           'note', CASE WHEN i % 10 = 0 THEN 'naïve – ✓' ELSE 'plain' END,
            'files', jsonb_build_array('src/module_' || i % 50 || '.py', 'tests/test_' || i % 70 || '.py')),
        jsonb_build_object('engine', 'engine ' || i % 4, 'model', 'm' || i % 3, 'run', md5('r' || i / 100)),
        timestamptz '2026-01-01' + i * interval '1.123 s'
