@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,15 @@ def test_the_document_names_every_room() -> None:
     """docs/architecture.md has a line for each room and library of the tables here."""
     text = DOCUMENT.read_text("utf-8")
     assert [name for name in {**OURS, **ONLY_IN} if f"`{name}`" not in text and not name.startswith("__")] == []
+
+
+def test_the_document_names_files_that_are_there() -> None:
+    """Every module and test folder that docs/architecture.md and docs/format.md name exists."""
+    for document in (DOCUMENT, DOCUMENT.with_name("format.md")):
+        named = re.findall(r"`((?:tests/)?[a-z_/0-9]+(?:\.py)?)`", document.read_text("utf-8"))
+        files = {name for name in named if name.endswith(".py") or name.startswith("tests/")}
+        roots = (PACKAGE, PACKAGE.parents[1])
+        assert {name for name in files if not any((root / name).exists() for root in roots)} == set()
 
 
 def test_imports_are_found_wherever_they_stand() -> None:
