@@ -1,7 +1,7 @@
 """The state of a table's chunks, computed inside PostgreSQL: did anything change here, without moving a row.
 
-A chunk's state is its number of rows and the XOR of SHA-256(salt + row text). Rows hold their key, so no two are alike;
-the salt is random and kept with the state, so nobody can prepare rows that cancel out.
+A chunk's state is its number of rows and the XOR of SHA-256(salt + row image). Rows hold their key, so no two are
+alike; the salt is random and kept with the state, so nobody can prepare rows that cancel out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psycopg
 
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.expressions import key_text, row_source
+from vibey_actions.postgres.expressions import key_text, row_image, row_source
 from vibey_actions.postgres.sql import bound, value
 from vibey_actions.postgres.tables import PgTable
 
@@ -47,7 +47,7 @@ def chunk_states(
     where = f" WHERE {within.condition(key)}" if within else ""
     query = (
         f"SELECT width_bucket({key}, {value('bounds')}::text[]), count(*),"
-        f" bit_xor(('x' || encode(sha256({value('salt')} || textsend(r::text)), 'hex'))::bit(256))::text"
+        f" bit_xor(('x' || encode(sha256({value('salt')} || {row_image(table, 'r')}), 'hex'))::bit(256))::text"
         f" FROM {row_source(table, 'r')}{where} GROUP BY 1"
     )
     parameters = {"bounds": texts(bounds), "salt": salt, **(within.parameters() if within else {})}

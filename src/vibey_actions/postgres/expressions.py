@@ -35,6 +35,13 @@ def _same_in_json(column: Column) -> bool:
     return bare_type(column) in _SAME_IN_JSON or _TIMES.fullmatch(column.base_type) is not None
 
 
+def row_image(table: PgTable, alias: str) -> str:
+    """The row as bytes that differ whenever its JSON text does; only ever compared within one database."""
+    # Binary is cheaper than text; it serves for types whose text follows from it alone (that of regclass does not).
+    binary = all(_same_in_json(column) or bare_type(column) in _NUMBERS for column in table.carried)
+    return f"record_send({alias})" if binary else f"textsend({alias}::text)"
+
+
 def row_source(table: PgTable, alias: str) -> str:
     """The FROM item that ``row_json`` is to read: the table, or its carried columns where some are generated."""
     only = "" if table.partitioned else "ONLY "
