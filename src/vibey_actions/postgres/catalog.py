@@ -69,6 +69,7 @@ def read_catalog(
         _refuse_keyless(chosen)
         _check_names(config, {r.name for r in relations}, {r.name for r in chosen}, notice)
         parts = _parts(connection, chosen)
+        _refuse_generated_keys(chosen, parts)
         declared = _declared(connection, config, chosen, parts)
     tables = {r.name: _table(r, parts, config.tables.get(r.name, TableConfig()), declared.get(r.name)) for r in chosen}
     order = parents_first({name: [key.references for key in table.foreign_keys] for name, table in tables.items()})
@@ -123,6 +124,20 @@ def _refuse_keyless(relations: list[_Relation]) -> None:
             f"no primary key, so no way to tell rows apart: table{'' if one else 's'} {', '.join(keyless)}",
             f"add one (ALTER TABLE ... ADD PRIMARY KEY (...)), or name {'it' if one else 'them'} under exclude in "
             "[state] of .github/vibey-state.toml to keep the rows out of the state",
+        )
+
+
+def _refuse_generated_keys(relations: list[_Relation], parts: _Parts) -> None:
+    generated = [
+        f"{visible(r.name)} ({visible(c.name)})"
+        for r in relations
+        for c in parts.columns[r.oid]
+        if c.generated and c.name in r.key
+    ]
+    if generated:
+        raise TableRefused(
+            f"a generated column in the primary key, which a row does not carry: {', '.join(generated)}",
+            "make another key the primary one, or name the table under exclude in [state] of .github/vibey-state.toml",
         )
 
 

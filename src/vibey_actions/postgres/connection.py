@@ -219,8 +219,11 @@ def _unusable_dsn(why: str) -> SettingError:
 
 def _unreachable(dsn: str, error: psycopg.Error) -> DatabaseFailed:
     reason = visible(mask(" ".join(str(error).split()), dsn))
-    refused = any(word in reason for word in ("authentication", "role ", "database ", "pg_hba", "password"))
-    hint = "check user, password and database of the DSN" if refused else _HOST_ADVICE
+    hint = _HOST_ADVICE
+    if any(word in reason for word in ("authentication", "role ", "database ", "pg_hba", "password")):
+        hint = "check user, password and database of the DSN"
+    elif "FATAL" in reason:
+        hint = "the server is there, but takes no connection now: run it again"
     return DatabaseFailed(f"cannot connect to PostgreSQL ({redact(dsn)}): {reason}", hint)
 
 
@@ -254,7 +257,8 @@ def describe(error: psycopg.Error) -> str:
     """What the server says of ``error``, without anything that may quote the content of a row."""
     state = error.sqlstate
     if state is None:
-        return type(error).__name__
+        lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
+        return "the connection to PostgreSQL was lost" if lost else f"the driver refused it ({type(error).__name__})"
     diag = error.diag
     if state[:2] in _SAFE_CLASSES and diag.message_primary:
         return visible(diag.message_primary)

@@ -35,6 +35,7 @@ _STOP_SECONDS: Final = 20.0
 _PORT_TRIES: Final = 5
 _LOG_LINES: Final = 15
 _SOCKET_LIMIT: Final = 80
+_SHORT: Final = Path("/tmp")  # noqa: S108 - a socket's path is short, and every user may enter it
 _VOLATILE: Final = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -115,9 +116,9 @@ class Server:
         Raises DatabaseFailed with the command and the end of the log where it does not.
         """
         self._account = account()
-        binaries = self.binaries or find_binaries(self._account)
         try:
             self._make_folders()
+            binaries = self.binaries or self._find_programs()
             self._initialise(binaries / "initdb")
             self._start(binaries / "postgres")
         except BaseException:
@@ -136,27 +137,38 @@ class Server:
 
     def _make_folders(self) -> None:
         if self.folder is None:
-            self._root = Path(tempfile.mkdtemp(prefix="vibey-pg-"))
-            self._temporary.append(self._root)
+            self._root = self._temporary_folder("vibey-pg-", Path(tempfile.gettempdir()))
         else:
             self._root = self.folder.absolute()
             self._root.mkdir(parents=True, exist_ok=True)
-        self.data = self._root / "data"
-        if self.data.exists():
-            raise DatabaseFailed(f"{self.data} exists already", "give a folder without a data directory in it")
+            if any(self._root.iterdir()):
+                raise DatabaseFailed(f"the folder {self._root} is not empty", "give a new one for the server")
         self._socket = self._root
         if len(os.fsencode(self._root)) > _SOCKET_LIMIT:
-            self._socket = Path(tempfile.mkdtemp(prefix="vpg-", dir="/tmp"))
-            self._temporary.append(self._socket)
+            self._socket = self._temporary_folder("vpg-", _SHORT)
+        self.data = self._root / "data"
         for folder in {self._root, self._socket}:
             folder.chmod(0o700)
             if self._account is not None:
                 os.chown(folder, self._account.uid, self._account.gid)
-        if self._account is not None and not reach(self._root, self._account):
+        if not reach(self._root, self._account):
             raise DatabaseFailed(
-                f"the user {self._account.name}, under which PostgreSQL has to run, cannot reach {self._root}",
+                f"the user {self._account and self._account.name}, under which PostgreSQL has to run, cannot reach "
+                f"{self._root}",
                 "give a folder below one that every user may enter, or none",
             )
+
+    def _temporary_folder(self, prefix: str, place: Path) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place if reach(place, self._account) else _SHORT))
+        self._temporary.append(folder)
+        return folder
+
+    def _find_programs(self) -> Path:
+        programs = self._root / "programs"
+        found = find_binaries(self._account, room=programs)
+        if programs in found.parents and self._root not in self._temporary:
+            self._temporary.append(programs)
+        return found
 
     def _initialise(self, initdb: Path) -> None:
         password = self._root / "password"
@@ -228,20 +240,18 @@ class Server:
                     raise _PortTaken
                 raise self._failed("starting", command, "the server ended")
             try:
-                self._prove_ours()
+                if self._is_ours():
+                    return
+                problem = "another PostgreSQL answered"
             except psycopg.OperationalError as error:
                 problem = visible(" ".join(str(error).split()))
-                time.sleep(0.05)
-            else:
-                return
+            time.sleep(0.05)
         raise self._failed("starting", command, f"{problem} within {_START_SECONDS:.0f} seconds")
 
-    def _prove_ours(self) -> None:
+    def _is_ours(self) -> bool:
         # pg_isready says yes for any server; a login with our password into a cluster of our name does not.
         with psycopg.connect(self.dsn(), connect_timeout=2) as connection:
-            found = connection.execute("SELECT current_setting('cluster_name')").fetchone()
-        if found != (self._nonce,):
-            raise DatabaseFailed(f"another PostgreSQL answers on port {self.port}", "run it again")
+            return connection.execute("SELECT current_setting('cluster_name')").fetchone() == (self._nonce,)
 
     def _child(self) -> dict[str, object]:
         environment = {"PATH": os.defpath, "LC_ALL": "C"}

@@ -259,6 +259,19 @@ def test_all_tables_without_a_key_are_named_at_once(session: psycopg.Connection)
     assert "exclude" in caught.value.hint
 
 
+def test_a_generated_column_in_the_key_is_refused(session: psycopg.Connection) -> None:
+    """A row is carried without its generated columns, so it could not be found again."""
+    ddl = "CREATE TABLE t (a int, b int GENERATED ALWAYS AS (a) STORED, c int, PRIMARY KEY (c, b))"
+    with pytest.raises(TableRefused, match=r"generated column in the primary key, .*: t \(b\)"):
+        catalog_of(session, ddl)
+
+
+def test_included_columns_are_no_part_of_the_key(session: psycopg.Connection) -> None:
+    """A key's index may carry further columns; they identify nothing."""
+    catalog = catalog_of(session, "CREATE TABLE t (a int, b int, PRIMARY KEY (a) INCLUDE (b))")
+    assert catalog.tables["t"].table.key == ("a",)
+
+
 def test_an_empty_database_is_a_catalog_without_tables(session: psycopg.Connection) -> None:
     """Nothing to sync is no error; and without a schema public there is nothing either."""
     assert read_catalog(session, Config()).tables == {}
