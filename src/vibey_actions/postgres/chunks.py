@@ -20,6 +20,11 @@ EMPTY = bytes(40)
 """The state of a chunk without rows."""
 
 
+def rows_in(state: bytes | None) -> int:
+    """How many rows a chunk's state counts."""
+    return int.from_bytes(state[:8], "big") if state is not None else 0
+
+
 @dataclass(frozen=True, slots=True)
 class Within:
     """Only the rows of some ``chunks``, cut at ``bounds``."""

@@ -50,6 +50,8 @@ class Snapshot:
         self._connection = connection
         self.catalog = catalog
         self.schema = schema
+        # A table that agreed and is no longer synced has to be looked for on the branch.
+        self._same_tables = set(agreements) == set(catalog.tables)
         self._compared: dict[str, _Compared] = {}
         for name, agreed in agreements.items():
             table = catalog.tables.get(name)
@@ -64,7 +66,7 @@ class Snapshot:
     @property
     def as_agreed(self) -> bool:
         """Whether every table is known to be as it was at the last sync."""
-        return all(self.table_as_agreed(name) for name in self.catalog.tables)
+        return self._same_tables and all(self.table_as_agreed(name) for name in self.catalog.tables)
 
     def table_as_agreed(self, name: str) -> bool:
         compared = self._compared.get(name)

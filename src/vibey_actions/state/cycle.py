@@ -146,16 +146,18 @@ class Cycle:
 
     def _merge(self, stack: ExitStack, view: View, base: str | None, head: str | None, *, push: bool) -> _Found:
         theirs, lifted = self._in_shape(stack, view, head) if head is not None else (None, False)
-        same = base == head
-        base_document = theirs if same else self._in_shape(stack, view, base)[0] if base is not None else None
+        base_document, base_lifted = theirs, lifted
+        if base != head:
+            base_document, base_lifted = self._in_shape(stack, view, base) if base is not None else (None, False)
         # What is here is the base: then the merge is the branch's state, which needs no second sealing.
         writes = push and (lifted or head is None or not view.as_agreed)
         writer, draft = stack.enter_context(self.documents.draft(view.schema)) if writes else (None, None)
         self.progress.step("comparing with the branch")
         merged = merge(view.declaration, base_document, theirs, view.view, writer=writer, progress=self.progress)
         stack.callback(merged.close)
-        for commit in {base, head} - {None}:
-            if commit is not None:
+        # Every row of both was read to the end, and checked where it was not before.
+        for commit, was_lifted in ((head, lifted), (base, base_lifted)):
+            if commit is not None and not was_lifted:
                 self.documents.note_checked(self.remote.fetch(commit), view.declaration)
         return _Found(merged, draft, lifted or head is None, view.declaration)
 
