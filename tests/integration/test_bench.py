@@ -1,0 +1,54 @@
+"""The benchmark measures what it says, and says when a target is missed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.commands import DUMP, PUSH
+from bench.core import measure_core
+from bench.measure import Failed, Run, measure
+from bench.report import commands_table, core_table
+
+HERE = "x = bytearray(b'x') * 100_000_000; import time; time.sleep(.3)"
+CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HERE!r}])"
+
+
+def python(code: str, tmp_path: Path) -> Run:
+    """Measure a piece of Python."""
+    return measure([sys.executable, "-c", code], env={"PATH": "/usr/bin:/bin"}, cwd=tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="without /proc only wait4's figure is to be had")
+def test_memory_is_the_process_s_own(tmp_path: Path) -> None:
+    """What a child takes does not count, what the process itself takes does."""
+    assert python(CHILD, tmp_path).peak < 100
+    assert python(HERE, tmp_path).peak > 100
+
+
+def test_time_is_that_of_the_whole_command(tmp_path: Path) -> None:
+    """A command that sleeps takes at least as long."""
+    assert python("import time; time.sleep(.3)", tmp_path).seconds >= 0.3
+
+
+def test_a_command_that_fails_is_no_figure(tmp_path: Path) -> None:
+    """A failing command ends the benchmark with what it said."""
+    with pytest.raises(Failed, match=r"exited with 3: broken"):
+        python("import sys; print('broken', file=sys.stderr); sys.exit(3)", tmp_path)
+
+
+def test_a_missed_target_is_said() -> None:
+    """Twice pg_dump and a little more is marked, and so is too much memory; a command within both is not."""
+    missed = commands_table({DUMP: [Run(1, 10)], PUSH: [Run(2.5, 300), Run(2.1, 100), Run(1.0, 100)]})
+    assert "2.10 x pg_dump -Fc | 2.0 (MISSED) | 300 MiB (MISSED)" in missed
+    assert "MISSED" not in commands_table({DUMP: [Run(1, 300)], PUSH: [Run(1.9, 100)]})
+
+
+def test_the_core_s_run_merges_what_it_made(tmp_path: Path) -> None:
+    """A small run of the core's benchmark ends with its own check passed, and a line of its table."""
+    figures = measure_core(tmp_path, 3000)
+    assert figures["rows"] == 3000
+    assert "| 3,000 (1x) | 2 MB |" in core_table({"1x": figures})
+    assert list(tmp_path.iterdir()) == []
