@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes.names import is_commit
-from vibey_actions.remotes.owned import create_owned, is_at, lock, private_folder, remove_unowned
+from vibey_actions.state.owned import create_owned, is_at, lock, private_folder, remove_unowned, sweep_files
 
 SEAL_MAGIC = b"VBYSTAT1"
 _FACTS = ".facts"
@@ -103,7 +103,7 @@ class SealedCache:
         """
         try:
             private_folder(self.folder)
-            self._sweep()
+            sweep_files(self.folder, _PART)
             part, descriptor = create_owned(self.folder, _PART)
         except OSError as error:
             raise self._unusable(error) from error
@@ -178,10 +178,6 @@ class SealedCache:
             aside.replace(self.path(commit, _FACTS))
         finally:
             os.close(descriptor)
-
-    def _sweep(self) -> None:
-        for part in self.folder.glob(f".*{_PART}"):
-            remove_unowned(part)
 
     def _bound(self, keep: str) -> None:
         """Remove the files used longest ago until the bounds hold; one that any process uses stays."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vibey_actions.errors import RemoteFailed
-from vibey_actions.remotes.owned import create_owned
+from vibey_actions.state.owned import create_owned
 
 if TYPE_CHECKING:
     from hashlib import _Hash

@@ -6,6 +6,7 @@ that a kill can leave locked, or that can rot. What is worth keeping is in the c
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import signal
@@ -19,11 +20,12 @@ from urllib.parse import urlsplit
 
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes.names import Place
-from vibey_actions.remotes.owned import scratch_folder
+from vibey_actions.state.owned import scratch_folder
 from vibey_actions.remotes.words import shown
 
 IDENTITY_NAME = "vibey-actions"
 IDENTITY_ADDRESS = "vibey-actions@users.noreply.github.com"
+_DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 _PASSED_ON = (
     "PATH",
     "HOME",
@@ -158,6 +160,8 @@ def private_repository(folder: Path, place: Place, object_format: str, environme
             _lay_out(scratch, place, object_format)
             yield Git(scratch, object_format, git_environment(place, environment))
     except OSError as error:
+        if error.errno not in _DISK_TROUBLE and not str(error.filename or "").startswith(str(folder)):
+            raise
         raise RemoteFailed(
             f"a private repository cannot be kept in {folder}: {error.strerror or type(error).__name__}",
             "free some space, or set XDG_CACHE_HOME to a folder that can be written",

@@ -221,7 +221,14 @@ def test_a_reply_that_is_not_json(on_github: Place, github: GitHubServer) -> Non
         on_github.open().head()
 
 
-ODD_LISTINGS = [{}, None, [1], [{}], [{"ref": f"refs/heads/{BRANCH}"}], [{"ref": f"refs/heads/{BRANCH}", "object": {}}]]
+ODD_LISTINGS: list[object] = [
+    {},
+    None,
+    [1],
+    [{}],
+    [{"ref": f"refs/heads/{BRANCH}"}],
+    [{"ref": f"refs/heads/{BRANCH}", "object": {}}],
+]
 ODD_LISTINGS.append([{"ref": f"refs/heads/{BRANCH}", "object": {"sha": "no commit"}}])
 
 
@@ -314,9 +321,11 @@ def test_the_branch_moved_on_after_a_lost_answer(on_github: Place, github: GitHu
 
 def test_two_first_pushes_at_once(on_github: Place, github: GitHubServer) -> None:
     """C14: 422 Reference already exists is a lost race."""
-    github.arm(
-        Fault(before=lambda: on_github.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1"}) and None), "POST", REFS
-    )
+
+    def create() -> None:
+        on_github.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1"})
+
+    github.arm(Fault(before=create), "POST", REFS)
     with pytest.raises(RemoteMoved):
         on_github.open().push({PATH: on_github.sealed()}, None)
     assert len(on_github.repository.history(BRANCH)) == 1
