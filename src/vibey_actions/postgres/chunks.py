@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import psycopg
 
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.expressions import key_text, row_image, row_source
+from vibey_actions.postgres.expressions import key_text, row_image, table_source
 from vibey_actions.postgres.sql import bound, value
 from vibey_actions.postgres.tables import PgTable
 
@@ -53,7 +53,7 @@ def chunk_states(
     query = (
         f"SELECT width_bucket({key}, {value('bounds')}::text[]), count(*),"
         f" bit_xor(('x' || encode(sha256({value('salt')} || {row_image(table, 'r')}), 'hex'))::bit(256))::text"
-        f" FROM {row_source(table, 'r')}{where} GROUP BY 1"
+        f" FROM {table_source(table, 'r')}{where} GROUP BY 1"
     )
     parameters = {"bounds": texts(bounds), "salt": salt, **(within.parameters() if within else {})}
     states = [EMPTY] * (len(bounds) + 1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from vibey_actions.errors import TableRefused
-from vibey_actions.postgres.sql import identifier, identifiers
+from vibey_actions.postgres.sql import identifier
 from vibey_actions.postgres.tables import Carriage, Column, PgTable
 
-_WHOLE_NUMBERS = frozenset({"smallint", "integer", "bigint", "oid"})
+_WHOLE_NUMBERS = frozenset({"smallint", "integer", "bigint"})
 _NUMBERS = frozenset({"numeric", "real", "double precision"})
-_PLAIN_TEXTS = frozenset({"uuid", "date", "bytea", "inet", "cidr", "macaddr", "macaddr8", "pg_lsn", "interval"})
+_PLAIN_TEXTS = frozenset({"oid", "uuid", "date", "bytea", "inet", "cidr", "macaddr", "macaddr8", "pg_lsn", "interval"})
 _TIMES = re.compile(r"(timestamp|time)(\(\d\))? with(out)? time zone")
 _TYPMOD = re.compile(r"\([^)]*\)")
 
@@ -28,7 +28,12 @@ def bare_type(column: Column) -> str:
 def row_json(table: PgTable, alias: str) -> str:
     """The row as JSON text that becomes its canonical text once re-encoded (spec 1: what to_jsonb gives)."""
     function = "row_to_json" if all(_same_in_json(column) for column in table.carried) else "to_jsonb"
-    return f"{function}({alias})"
+    return f"{function}({whole_row(alias)})"
+
+
+def whole_row(alias: str) -> str:
+    """The row itself; the bare alias would be a column of that name where the table has one."""
+    return f"({alias}.*)"
 
 
 def _same_in_json(column: Column) -> bool:
@@ -42,13 +47,26 @@ def row_image(table: PgTable, alias: str) -> str:
     return f"record_send({alias})" if binary else f"textsend({alias}::text)"
 
 
+def table_source(table: PgTable, alias: str) -> str:
+    """The FROM item with the table's carried columns as they are."""
+    return _source(table, alias, [identifier(column.name) for column in table.carried], bare=True)
+
+
 def row_source(table: PgTable, alias: str) -> str:
-    """The FROM item that ``row_json`` is to read: the table, or its carried columns where some are generated."""
+    """The FROM item that ``row_json`` is to read: the carried columns, those that are serialized as text."""
+    columns = [
+        f"base.{name}::text AS {name}" if column.serialized else f"base.{name}"
+        for column in table.carried
+        for name in [identifier(column.name)]
+    ]
+    return _source(table, alias, columns, bare=not table.table.serialized)
+
+
+def _source(table: PgTable, alias: str, columns: list[str], *, bare: bool) -> str:
     only = "" if table.partitioned else "ONLY "
-    if len(table.carried) == len(table.columns):
+    if bare and len(table.carried) == len(table.columns):
         return f"{only}{table.sql} {alias}"
-    columns = identifiers([column.name for column in table.carried], "base.")
-    return f"(SELECT {columns} FROM {only}{table.sql} base) {alias}"
+    return f"(SELECT {', '.join(columns)} FROM {only}{table.sql} base) {alias}"
 
 
 def key_text(table: PgTable, alias: str) -> str:
@@ -63,6 +81,8 @@ def key_text(table: PgTable, alias: str) -> str:
 
 def _key_part(table: PgTable, column: Column, value: str) -> str:
     kind = bare_type(column)
+    if column.serialized:
+        return _canonical_string(f"to_jsonb({value}::text)::text")
     if kind in _WHOLE_NUMBERS:
         return f"{value}::text"
     if kind == "boolean":
