@@ -63,9 +63,11 @@ def decode(text: bytes) -> Any:
 def _decode_slowly(text: bytes) -> Any:
     # msgspec refuses integers of more than 4,300 digits; what it refuses for another reason json refuses as well.
     try:
-        return _exact_decoder.decode(text.decode("utf-8"))
+        value = _exact_decoder.decode(text.decode("utf-8"))
     except (ValueError, ArithmeticError, RecursionError):
         raise NotJson("the text is not valid JSON") from None
+    encode(value)  # but half a surrogate pair, which has no place in a string
+    return value
 
 
 def encode(value: Any) -> bytes:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -29,10 +30,20 @@ def keys(batch: Batch, key: tuple[str, ...]) -> list[bytes]:
 def keys_of(text: bytes, key: tuple[str, ...]) -> list[bytes]:
     """The canonical keys of canonical rows joined by commas. Raises Unreadable where a row lacks a key column."""
     try:
-        structs = _key_decoder(key).decode(b"[" + text + b"]")
-    except (msgspec.MsgspecError, RecursionError):
+        if any(_NO_FIELD_NAME.search(column) for column in key):
+            rows = _members_decoder.decode(b"[" + text + b"]")
+            parts = [tuple(row[column] for column in key) for row in rows]
+        else:
+            parts = [msgspec.structs.astuple(struct) for struct in _key_decoder(key).decode(b"[" + text + b"]")]
+    except (msgspec.MsgspecError, RecursionError, KeyError):
         raise Unreadable(f"the state holds a row without the key column(s) {', '.join(key)}") from None
-    return [b"[" + b",".join([bytes(part) for part in msgspec.structs.astuple(struct)]) + b"]" for struct in structs]
+    return [b"[" + b",".join(map(bytes, part)) + b"]" for part in parts]
+
+
+_NO_FIELD_NAME = re.compile(r'[\x00-\x1f"\\]')
+"""What msgspec takes in no field's name; PostgreSQL takes it in a column's."""
+
+_members_decoder = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 @cache
@@ -115,27 +126,37 @@ class DocumentReader:
 
 
 class _RowCheck:
-    """Canonical text, keys in ascending order."""
+    """Canonical text, the same columns in every row, keys in ascending order."""
 
     def __init__(self, name: str, key: tuple[str, ...] | None) -> None:
         self._name = name
         self._key = key
         self._last = b""
+        self._columns: KeysView[str] | None = None
 
     def __call__(self, batch: Batch) -> None:
         try:
-            batch.values = decode(b"[" + batch.text + b"]") if batch.values is None else batch.values
-            rewritten = encode(batch.values)
+            values = decode(b"[" + batch.text + b"]") if batch.values is None else batch.values
+            rewritten = encode(values)
         except NotJson:
             rewritten = b""
         if rewritten[1:-1] != batch.text:
             raise Unreadable(f"the state's rows of {self._name} are not canonical text")
+        batch.values = values
+        self._check_columns(values)
         if self._key is None:
             return
         batch.keys = keys_of(batch.text, self._key)
         if any(left >= right for left, right in pairwise([self._last, *batch.keys])):
             raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key")
         self._last = batch.keys[-1]
+
+    def _check_columns(self, rows: list[Any]) -> None:
+        if not all(type(row) is dict for row in rows):
+            raise Unreadable(f"the state holds a row of {self._name} that is no object")
+        columns = self._columns = rows[0].keys() if self._columns is None else self._columns
+        if any(row.keys() != columns for row in rows):
+            raise Unreadable(f"the state's rows of {self._name} do not all have the same columns")
 
 
 def _row_start(batch: Batch) -> bytes:
@@ -145,22 +166,25 @@ def _row_start(batch: Batch) -> bytes:
     return row[: end + 2] if row.startswith(b'{"') and end > 0 else b'{"'
 
 
-def _string(text: bytes) -> str:
+def canonical_value(text: bytes) -> Any:
+    """The value of a canonical text; None where the text is not canonical (or is ``null``)."""
     try:
         value = decode(text)
+        return value if encode(value) == text else None
     except NotJson:
-        value = None
-    if not isinstance(value, str) or encode(value) != text:
+        return None
+
+
+def _string(text: bytes) -> str:
+    value = canonical_value(text)
+    if not isinstance(value, str):
         raise Unreadable("the state is not a document of this format: a name is not canonical text")
     return value
 
 
 def _string_list(text: bytes) -> list[str]:
-    try:
-        value = decode(text)
-    except NotJson:
-        value = None
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value) or encode(value) != text:
+    value = canonical_value(text)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise Unreadable("the state's list of migrations is not a list of strings in canonical text")
     if any(left >= right for left, right in pairwise(value)):
         raise Unreadable("the state's list of migrations is not sorted, or one stands in it twice")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Iterable
 
 from vibey_actions.errors import Unreadable
-from vibey_actions.rows.canonical import NotJson, decode, encode
-from vibey_actions.state.document import DocumentReader, DocumentWriter
+from vibey_actions.rows.canonical import encode
+from vibey_actions.state.document import DocumentReader, DocumentWriter, canonical_value
 from vibey_actions.state.scanner import Scanner
 
 EXPORT_FORMAT = "vibey-state-export/1"
@@ -44,12 +44,8 @@ class ExportReader:
             raise Unreadable("the export goes on behind its end")
 
     def _string(self, member: str) -> str:
-        text = self._scanner.value()
-        try:
-            value = decode(text)
-        except NotJson:
-            value = None
-        if not isinstance(value, str) or encode(value) != text:
+        value = canonical_value(self._scanner.value())
+        if not isinstance(value, str):
             raise Unreadable(f"the export's {member} is not a string in canonical text")
         return value
 
