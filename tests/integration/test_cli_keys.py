@@ -104,6 +104,21 @@ def test_the_mode_holds_under_any_umask(tmp_path: Path, umask: int) -> None:
     assert stat.S_IMODE(key_file(tmp_path).stat().st_mode) == 0o600
 
 
+def test_the_file_is_closed_from_its_first_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mode is given to open itself: at no time can another user open the new file."""
+    opened = os.open
+    modes: list[int] = []
+
+    def watched(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            modes.append(mode)
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", watched)
+    store(tmp_path).new()
+    assert modes == [0o600]
+
+
 def test_the_places_in_their_order(tmp_path: Path, keychain: Path) -> None:
     """The variable wins over the keychain, and the keychain over the file."""
     write(key_file(tmp_path), format_key(KEY))
