@@ -172,7 +172,9 @@ def test_no_error_shows_a_value(table: str, statement: str, said: list[str]) -> 
     assert SECRET_VALUE not in shown
     assert shown.startswith("writing child failed: ")
     assert all(part in shown for part in said)
-    assert caught.value.__suppress_context__, "a traceback would print the original with its DETAIL"
+    error = caught.value
+    assert error.__suppress_context__
+    assert error.__cause__ is None, "a traceback would print the original with its DETAIL"
 
 
 def test_a_missing_right_is_named(table: str) -> None:

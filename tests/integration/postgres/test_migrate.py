@@ -118,6 +118,7 @@ def test_an_error_of_a_migration_quotes_no_row(dsn: str, folder: Path) -> None:
         migrate(dsn, configured(folder))
     assert "(2)" not in str(caught.value)
     assert caught.value.__suppress_context__
+    assert caught.value.__cause__ is None
 
 
 def test_a_changed_file_is_refused_by_name_before_anything_runs(dsn: str, folder: Path) -> None:
@@ -364,6 +365,7 @@ def applied(dsn: str) -> str:
     """A database with a record of versions that sort differently as numbers, in the locale and by code point."""
     with psycopg.connect(dsn, autocommit=True) as setup:
         setup.execute("CREATE TABLE schema_migration (version text PRIMARY KEY); CREATE TABLE numbers (n int)")
+        setup.execute("CREATE SEQUENCE counter")
         setup.execute(
             "INSERT INTO schema_migration VALUES ('b'), ('B'), ('a'), ('10'), ('9'), ('\U0001f600'), ('\uff41')"
         )
@@ -397,6 +399,7 @@ def test_no_record_is_no_version(dsn: str) -> None:
         "SELECT NULL::text",
         "SELECT 1; SELECT 2",
         "DELETE FROM schema_migration RETURNING version",
+        "SELECT nextval('counter')",
         "SELEKT",
         "",
         "SELECT version::int FROM schema_migration",
@@ -404,9 +407,10 @@ def test_no_record_is_no_version(dsn: str) -> None:
 )
 def test_a_query_that_is_not_one_column_of_versions_is_refused(applied: str, query: str) -> None:
     """Two columns, none, NULL, two statements, a write: a setting that cannot be used, and nothing is changed."""
-    with pytest.raises(SettingError, match="the versions query"):
-        versions(applied, query)
+    with connect(applied, purpose="test") as session, pytest.raises(SettingError, match="the versions query"):
+        applied_versions(session, Migrations(versions=query))
     assert one(applied, "SELECT count(*) FROM schema_migration") == 7
+    assert one(applied, "SELECT is_called FROM counter") is False
 
 
 def test_a_query_of_a_missing_table_means_that_migrations_are_missing(dsn: str) -> None:
