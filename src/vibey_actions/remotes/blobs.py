@@ -74,13 +74,16 @@ def decode_blob(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _decoded(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    pending = b""
+    pending, ended = b"", False
     for piece in pieces:
         text = pending + piece
         pending = text[-1:] if text.endswith(b"\\") else b""
         text = text[: len(text) - len(pending)]
         text = text.replace(b"\\n", b"").replace(b"\\r", b"").replace(b"\\/", b"/")
         whole = len(text) - len(text) % 4
+        if ended and text:
+            raise RemoteFailed("GitHub answered a blob with more content after its end", "run again")
+        ended = text.endswith(b"=", 0, whole)
         yield _base64(text[:whole])
         pending = text[whole:] + pending
     if pending:

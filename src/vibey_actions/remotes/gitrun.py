@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes.names import Place
-from vibey_actions.state.owned import scratch_folder
 from vibey_actions.remotes.words import shown
+from vibey_actions.state.owned import scratch_folder
 
 IDENTITY_NAME = "vibey-actions"
 IDENTITY_ADDRESS = "vibey-actions@users.noreply.github.com"
@@ -140,7 +140,7 @@ class Git:
 
 def git_words(err: str) -> str:
     """What git and the server said, on one line, without progress and git's standing advice."""
-    lines = (line.rsplit("\r", 1)[-1].strip() for line in err.splitlines())
+    lines = (line.rstrip().rsplit("\r", 1)[-1].strip() for line in err.split("\n"))
     told = [
         line for line in lines if line and not line.startswith(("hint:", "To ", "Please make sure", "and the repo"))
     ]

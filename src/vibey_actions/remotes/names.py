@@ -150,7 +150,7 @@ def _from_url(text: str, scheme: str, setting: str) -> Place:
         return Place("file://" + text.split("://", 1)[1].removeprefix("localhost"), "file")
     if parts.query or parts.fragment:
         raise SettingError(f"{setting}: a remote's URL has no ? or # part", _PLACES)
-    if not _HOST.fullmatch(host) or port == 0 or parts.path in {"", "/"}:
+    if not _HOST.fullmatch(host) or "\\" in userinfo or port == 0 or parts.path in {"", "/"}:
         raise SettingError(f"{setting} needs a host and a path", f"for example {scheme}://host.example/state.git")
     user, _, password = userinfo.partition(":")
     return Place(
