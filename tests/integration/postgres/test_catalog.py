@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -341,12 +342,12 @@ def test_the_number_of_queries_does_not_grow_with_the_tables(
     session: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Forty tables cost as many round trips as one."""
-    counts = []
-    really = psycopg.Cursor.execute
+    counts: list[int] = []
+    really: Any = psycopg.Cursor.execute
 
     def counted(self: psycopg.Cursor, *args: object, **options: object) -> object:
         counts[-1] += 1
-        return really(self, *args, **options)  # type: ignore[arg-type]
+        return really(self, *args, **options)
 
     monkeypatch.setattr(psycopg.Cursor, "execute", counted)
     for tables in (1, 40):
