@@ -108,17 +108,22 @@ def _shown(head: bytes) -> str:
 
 def _decrypt(file: BinaryIO, size: int, key: bytes) -> Iterator[bytes]:
     """The packed bytes in chunks; raises InvalidTag at the end where the file does not authenticate."""
-    nonce = file.read(_HEADER_SIZE)[len(MAGIC) :]
+    nonce = _read(file, _HEADER_SIZE)[len(MAGIC) :]
     decryptor = Cipher(algorithms.AES(key), modes.GCM(nonce)).decryptor()
     decryptor.authenticate_additional_data(MAGIC)
     left = size - _HEADER_SIZE - TAG_SIZE
     while left > 0:
-        piece = file.read(min(_CHUNK, left))
-        if not piece:
-            raise Unreadable("the sealed state was cut while it was read")
+        piece = _read(file, min(_CHUNK, left))
         left -= len(piece)
         yield decryptor.update(piece)
-    decryptor.finalize_with_tag(file.read(TAG_SIZE))
+    decryptor.finalize_with_tag(_read(file, TAG_SIZE))
+
+
+def _read(file: BinaryIO, size: int) -> bytes:
+    piece = file.read(size)
+    if len(piece) < size:
+        raise Unreadable("the sealed state was cut while it was read")
+    return piece
 
 
 def _unpack(pieces: Iterator[bytes], max_unpacked: int) -> Iterator[bytes]:
