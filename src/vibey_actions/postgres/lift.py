@@ -36,7 +36,7 @@ def lift(
     document = DocumentReader(open_sealed(sealed, key))
     if config.migrations is None or config.migrations.directory is None:
         raise _cannot(document.schema, schema, "its migrations are not plain SQL files that can be applied up to those")
-    with tempfile.TemporaryDirectory(prefix="vibey-lift-") as folder, sealed_file(Path(folder), key) as made:
+    with sealed_file(Path(tempfile.gettempdir()), key) as made:
         write, close, path = made
         try:
             with scratch_database(dsn, notice=notice) as scratch:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vibey_actions.errors import Unreadable
+from vibey_actions.errors import FileFailed, Unreadable
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.declaration import Declaration
 from vibey_actions.state.document import DocumentReader, DocumentWriter
+from vibey_actions.state.owned import create_owned, private_folder, sweep_files
 from vibey_actions.state.seal import SealWriter, open_sealed
+
+_DRAFT = ".vibey-draft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,12 @@ class Documents:
 
     @contextmanager
     def draft(self, schema: list[str]) -> Iterator[tuple[DocumentWriter, Path]]:
-        """A writer, and the file that holds the sealed document once the writer was closed. Gone afterwards."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """A writer, and the file that holds the sealed document once the writer was closed. Gone afterwards.
+
+        Raises FileFailed where the folder cannot be used.
+        """
+        with _keeping(self.folder):
+            private_folder(self.folder)
         with sealed_file(self.folder, self.key) as (write, close, path):
             yield DocumentWriter(write, schema, close), path
 
@@ -52,22 +58,44 @@ class Documents:
 def sealed_file(folder: Path, key: bytes) -> Iterator[tuple[Callable[[bytes], None], Callable[[], None], Path]]:
     """A sealed file in the making, mode 0600 in ``folder``: how to write text, how to complete it, and where it is.
 
-    It is removed at the end of the block wherever it still stands there.
+    It is removed at the end of the block wherever it still stands there; those of processes that died are removed on
+    the way in. Raises FileFailed, naming the folder, where it cannot be written.
     """
-    descriptor, name = tempfile.mkstemp(prefix=".vibey-", dir=folder)
-    path = Path(name)
+    with _keeping(folder):
+        sweep_files(folder, _DRAFT)
+        path, descriptor = create_owned(folder, _DRAFT)
+    file = os.fdopen(descriptor, "wb")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with _keeping(folder):
             writer = SealWriter(file, key)
 
-            def close() -> None:
+        def write(text: bytes) -> None:
+            with _keeping(folder):
+                writer.write(text)
+
+        def close() -> None:
+            with _keeping(folder):
                 writer.close()
                 file.flush()
-                os.fsync(file.fileno())
+                os.fsync(descriptor)
 
-            yield writer.write, close, path
+        yield write, close, path
     finally:
+        # What counts was flushed by ``close``; a full disk is not said twice.
+        with suppress(OSError):
+            file.close()
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _keeping(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise FileFailed(
+            f"the sealed state cannot be written in {folder}: {error.strerror or type(error).__name__}",
+            "free some space there, or name a folder that can be written (drafts are kept under XDG_CACHE_HOME)",
+        ) from error
 
 
 def reopen(
