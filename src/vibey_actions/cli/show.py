@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -57,13 +56,11 @@ def _tables(found: ShowSummary, *, as_json: bool) -> None:
 
 def _rows_object(found: ShowSummary, table: str) -> None:
     """One object whose rows are written as they are read: a table may be larger than memory."""
+    rows = found.rows or iter(())
+    # Before the object begins, so that a state that does not open, or has no such table, leaves none half written.
+    first = next(rows, None)
     head = json.dumps({"format": found.format, "schema": found.schema, "table": table})
-    console.raw(head[:-1].encode("ascii") + b', "rows": [')
-    for part in _joined(found.rows or iter(())):
-        console.raw(part)
+    console.raw(head[:-1].encode("ascii") + b', "rows": [' + (first or b""))
+    for row in rows:
+        console.raw(b", " + row)
     console.raw(b"]}\n")
-
-
-def _joined(rows: Iterator[bytes]) -> Iterator[bytes]:
-    for number, row in enumerate(rows):
-        yield b", " + row if number else row
