@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -50,11 +51,12 @@ class Asked:
 class GitHubServer:
     """A server on a free port of this machine, with repositories under ``folder``. Use it in a ``with`` block.
 
-    ``url`` is what GITHUB_API_URL should be, ``token`` a token that may write. ``readers`` are tokens that may only
-    read. ``raw_blobs`` off makes blobs JSON whatever was asked for; ``tree_limit`` and ``page_size`` cut listings.
+    ``url`` is what GITHUB_API_URL should be, ``token`` a token that may write, ``readers`` are tokens that may only
+    read. With ``tls`` it speaks https. ``raw_blobs`` off makes blobs JSON whatever was asked for; ``tree_limit`` and
+    ``page_size`` cut listings.
     """
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
+    def __init__(self, folder: Path, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.token = "write-token-of-the-tests"
@@ -71,11 +73,15 @@ class GitHubServer:
         self._lock = threading.Lock()
         self._http = _Server(("127.0.0.1", port), _Handler)
         self._http.github = self
+        self._scheme = "http"
+        if tls is not None:
+            self._scheme = "https"
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}{ROOT}"
+        return f"{self._scheme}://127.0.0.1:{self._http.server_port}{ROOT}"
 
     def __enter__(self) -> GitHubServer:
         self._thread.start()
