@@ -175,20 +175,18 @@ class Cycle:
             check_deletes(found.merge.push_counts, self.options.max_deletes, "on the branch")
 
     def _write(self, found: _Found, agreements: Agreements, base: str | None, head: str | None) -> Report:
-        pushes = self.options.push and found.differs_there
-        if not self.options.push:
-            # What the branch lacks is not what this database would agree on with it.
-            kept = {} if found.reshaped else agreements
-            agreements = {name: kept[name] for name in kept if name not in found.merge.push_counts}
+        differs = found.differs_there
         if found.merge.changes_here:
             assert head is not None  # noqa: S101 - changes come from the branch
             self.progress.step("applying the branch's changes here")
-            agreements = self.store.apply(found.merge.pull, agreements, commit=head, expected=base, final=not pushes)
-        elif head is not None and (head != base or not pushes):
-            self.store.record({} if pushes else agreements, commit=head, expected=base)
-        if pushes:
+            agreements = self.store.apply(found.merge.pull, agreements, commit=head, expected=base, final=not differs)
+        elif head is not None and (head != base or not differs):
+            self.store.record({} if differs else agreements, commit=head, expected=base)
+        if differs and self.options.push:
             head = self._push(found, agreements, head)
-        return _done(found, self.remote.name, head, pushed=pushes)
+        elif differs and head is not None:
+            self.store.record(_level_tables(found, agreements), commit=head, expected=head)
+        return _done(found, self.remote.name, head, pushed=differs and self.options.push)
 
     def _push(self, found: _Found, agreements: Agreements, head: str | None) -> str:
         assert found.draft is not None  # noqa: S101 - made whenever a push may follow
@@ -224,6 +222,12 @@ class _Found:
     @property
     def differs_there(self) -> bool:
         return self.reshaped or self.merge.changes_there
+
+
+def _level_tables(found: _Found, agreements: Agreements) -> Agreements:
+    """The agreements that hold although the branch was not pushed to: of tables it lacks nothing of."""
+    kept = {} if found.reshaped else agreements
+    return {name: kept[name] for name in kept if name not in found.merge.push_counts}
 
 
 def check_schema(mine: list[str], theirs: list[str], remote: str) -> None:

@@ -1,0 +1,128 @@
+"""Two machines and a branch, at a git repository or at GitHub's test server, and the cases in which things go wrong."""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.machines import BRANCH, Branch, Machine
+from vibey_actions.keys import format_key
+
+ROOT = Path(__file__).parents[2]
+
+CONFIG = """
+[migrations]
+directory = "migrations"
+
+[tables.customer]
+conflict = "newest"
+newest-by = "updated_at"
+
+[tables.audit]
+append-only = true
+"""
+
+FIRST_MIGRATION = """
+CREATE TABLE customer (
+    id serial PRIMARY KEY,
+    name text NOT NULL,
+    introduced_by int REFERENCES customer,
+    updated_at timestamptz
+);
+CREATE TABLE invoice (
+    id int PRIMARY KEY,
+    customer_id int NOT NULL REFERENCES customer,
+    amount numeric NOT NULL
+);
+CREATE TABLE audit (stream text, seq bigint, body jsonb NOT NULL, PRIMARY KEY (stream, seq));
+"""
+ROWS = """
+INSERT INTO customer (name, introduced_by, updated_at)
+    SELECT 'planted-secret-' || n, nullif(n / 2, 0), '2025-01-01' FROM generate_series(1, 20) n;
+INSERT INTO invoice SELECT n, n, n * 1.50 FROM generate_series(1, 20) n;
+INSERT INTO audit SELECT 'main', n, jsonb_build_object('n', n) FROM generate_series(1, 20) n;
+"""
+PLANTED = "planted-secret"
+"""Part of a value in every customer's row: it must never be seen in a message."""
+
+
+@dataclass
+class Place:
+    """A kind of remote: ``make`` gives a fresh branch with a key, ``name`` is what tests are called by."""
+
+    name: str
+    make: Callable[[], Branch]
+
+
+@pytest.fixture(scope="session")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str, Path]]:
+    """API root, token and the folder of repositories of a test server in a process of its own."""
+    folder = tmp_path_factory.mktemp("github")
+    names = [f"example/app{number}" for number in range(40)]
+    command = [sys.executable, "-m", "tests.support.github_server", "--folder", str(folder), *names]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        url, token = server.stdout.readline().strip(), server.stdout.readline().strip()
+        yield url, token, folder
+        server.send_signal(signal.SIGTERM)
+
+
+@pytest.fixture(scope="session")
+def github_numbers() -> Iterator[int]:
+    """Numbers of repositories of the test server that no test has used."""
+    return iter(range(40))
+
+
+@pytest.fixture
+def key_text() -> str:
+    return format_key(secrets.token_bytes(32))
+
+
+@pytest.fixture
+def git_branch(tmp_path: Path, key_text: str) -> Branch:
+    """A branch of an empty bare repository on this machine."""
+    path = tmp_path / "state.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", "--template=", "-b", "main", str(path)], check=True)
+    return Branch(path, _bytes(key_text), {"VIBEY_STATE_REMOTE": str(path), "VIBEY_STATE_BRANCH": BRANCH})
+
+
+@pytest.fixture(params=["git", "github"])
+def branch(request: pytest.FixtureRequest, key_text: str) -> Branch:
+    """A branch at either kind of remote."""
+    if request.param == "git":
+        found: Branch = request.getfixturevalue("git_branch")
+        return found
+    url, token, folder = request.getfixturevalue("github")
+    name = f"app{next(request.getfixturevalue('github_numbers'))}"
+    settings = {"VIBEY_STATE_REPOSITORY": f"example/{name}", "GITHUB_API_URL": url, "GH_TOKEN": token}
+    return Branch(folder / f"example--{name}.git", _bytes(key_text), settings)
+
+
+def _bytes(key_text: str) -> bytes:
+    from vibey_actions.keys import parse_key
+
+    return parse_key(key_text)
+
+
+@pytest.fixture
+def machines(database: Callable[[], str], tmp_path: Path, key_text: str) -> Callable[..., Machine]:
+    """A factory of machines at a branch: ``machines(branch, "a")``, migrated unless told otherwise."""
+
+    def make(branch: Branch, name: str, *, rows: str = "", config: str = CONFIG, migrated: bool = True) -> Machine:
+        machine = Machine.make(database(), tmp_path / name, branch, key_text, config)
+        (machine.folder / "migrations").mkdir()
+        (machine.folder / "migrations" / "0001_first.sql").write_text(FIRST_MIGRATION)
+        if migrated:
+            machine.operations.migrate()
+        if rows:
+            machine.execute(rows)
+        return machine
+
+    return make
