@@ -21,7 +21,7 @@ from vibey_actions.remotes.open import open_remote
 from vibey_actions.settings import Settings
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.cycle import LARGE_FILL, Cycle, Options, check_schema
-from vibey_actions.state.document import FORMAT, DocumentReader
+from vibey_actions.state.document import DocumentReader
 from vibey_actions.state.documents import Documents, sealed_file
 from vibey_actions.state.export import EXPORT_FORMAT, ExportReader, export_writer
 from vibey_actions.state.interfaces import View
@@ -135,7 +135,14 @@ class Operations:
         with self._store() as store:
             base = store.base()
             with store.view(None) as view, sealed_file(folder, self._key) as (write, close, path):
-                writer = export_writer(write, base=base, remote=store.remote, schema=view.schema, end=close)
+                writer = export_writer(
+                    write,
+                    base=base,
+                    remote=store.remote,
+                    schema=view.schema,
+                    end=close,
+                    serialized=view.declaration.serialized,
+                )
                 tables = write_database(view.declaration, view.view, writer)
                 path.replace(out)
         return ExportSummary(out, sum(tables.values()), base, store.remote, tables)
@@ -213,7 +220,8 @@ class Operations:
         whole = chain([first], chunks)
         if first.startswith(b'{"base":'):
             return EXPORT_FORMAT, ExportReader(whole, key_of=lambda _: None).document
-        return FORMAT, DocumentReader(whole, key_of=lambda _: None)
+        document = DocumentReader(whole, key_of=lambda _: None)
+        return document.format, document
 
     def forget(self) -> str | None:
         """Drop the recorded base, so that the next sync merges as a first one; returns the commit."""
@@ -236,7 +244,7 @@ class Operations:
 
     def _without_table(self, store: PgStore, name: str, base: str | None, head: str) -> Report:
         document = DocumentReader(open_sealed(self._remote.fetch(head), self._key), key_of=lambda _: None)
-        with self._documents.draft(document.schema) as (writer, draft):
+        with self._documents.draft(document.schema, document.serialized) as (writer, draft):
             rows = copy_document(document, writer, name)
             if not rows:
                 return Report(SyncState.IN_SYNC, store.remote, head, None, notes=[f"{name} is not on the branch"])
@@ -248,7 +256,13 @@ class Operations:
 
     def migrate(self) -> MigrateSummary:
         """Apply the migrations that are missing, and make the tables that keep the sync's own records."""
-        done = migrate(self.settings.require_dsn(), self.config, notice=self.notice)
+        done = migrate(
+            self.settings.require_dsn(),
+            self.config,
+            environment=self.env,
+            cwd=self.settings.root,
+            notice=self.notice,
+        )
         return MigrateSummary(list(done.applied), list(done.versions))
 
 

@@ -74,7 +74,12 @@ def test_the_export_is_written_the_same_again() -> None:
     written: list[bytes] = []
     export = ExportReader(open_sealed(VECTORS / "state.vibey-export", key), key_of=KEYS.get)
     writer = export_writer(
-        written.append, base=export.base, remote=export.remote, schema=list(export.document.schema), end=nothing
+        written.append,
+        base=export.base,
+        remote=export.remote,
+        schema=list(export.document.schema),
+        end=nothing,
+        serialized=export.document.serialized,
     )
     copy(export.document, writer)
     export.finish()

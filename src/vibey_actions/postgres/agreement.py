@@ -18,7 +18,7 @@ from vibey_actions.postgres.connection import saying, server_version
 from vibey_actions.postgres.sql import blocks
 from vibey_actions.postgres.tables import PgTable
 
-_VERSION = "2"
+_VERSION = "3"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -17,6 +17,7 @@ from psycopg.rows import namedtuple_row
 from vibey_actions.config import Config, TableConfig
 from vibey_actions.errors import SettingError, TableRefused
 from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.exact import exact
 from vibey_actions.postgres.order import parents_first
 from vibey_actions.postgres.profiles import check_columns, check_tables, declared_counters, declared_sequences
 from vibey_actions.postgres.sql import blocks, identifier
@@ -55,11 +56,13 @@ def read_catalog(
     config: Config,
     *,
     version_tables: frozenset[str] = frozenset(),
+    exact_rows: bool | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> Catalog:
     """The synced tables of schema public as ``config`` declares them.
 
-    ``version_tables`` are the tables that the ``versions`` query reads (see ``tables_read_by``), never synced. Raises
+    ``version_tables`` are the tables that the ``versions`` query reads (see ``tables_read_by``), never synced.
+    ``exact_rows`` says whether columns that JSON would change are carried as text; by default without a profile. Raises
     TableRefused for tables that cannot be synced (all of one kind in one error), SchemaMismatch where a profile's
     table is missing, SettingError where the configuration names what is not there.
     """
@@ -71,6 +74,8 @@ def read_catalog(
         parts = _parts(connection, chosen)
         _refuse_generated_keys(chosen, parts)
         declared = _declared(connection, config, chosen, parts)
+    if config.profile is None if exact_rows is None else exact_rows:
+        parts = replace(parts, columns={oid: tuple(map(exact, found)) for oid, found in parts.columns.items()})
     tables = {r.name: _table(r, parts, config.tables.get(r.name, TableConfig()), declared.get(r.name)) for r in chosen}
     order = parents_first({name: [key.references for key in table.foreign_keys] for name, table in tables.items()})
     return Catalog(tables, order, Declaration({name: table.table for name, table in tables.items()}))
@@ -222,6 +227,7 @@ def _core_table(relation: _Relation, columns: tuple[Column, ...], config: TableC
         rule=config.conflict or declared.rule,
         newest_by=newest_by,
         append_only=config.append_only or declared.append_only,
+        serialized=tuple(sorted(c.name for c in columns if c.serialized)),
     )
 
 

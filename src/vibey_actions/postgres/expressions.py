@@ -44,7 +44,8 @@ def row_image(table: PgTable, alias: str) -> str:
     """The row as bytes that differ whenever its JSON text does; only ever compared within one database."""
     # Binary is cheaper than text; it serves for types whose text follows from it alone (that of regclass does not).
     binary = all(_same_in_json(column) or bare_type(column) in _NUMBERS for column in table.carried)
-    return f"record_send({alias})" if binary else f"textsend({alias}::text)"
+    row = whole_row(alias)
+    return f"record_send({row})" if binary else f"textsend({row}::text)"
 
 
 def table_source(table: PgTable, alias: str) -> str:

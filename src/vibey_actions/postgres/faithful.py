@@ -19,6 +19,8 @@ def unfaithful(column: Column, alias: str) -> str | None:
     """A condition that finds values of the column which would change on their way; None where none can be."""
     cell = f"{alias}.{identifier(column.name)}"
     kind = bare_type(column)
+    if column.serialized:
+        return None
     if kind == "jsonb":
         return f"{cell} = 'null'::jsonb"
     if kind == "json":

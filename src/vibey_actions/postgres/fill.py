@@ -28,7 +28,7 @@ from vibey_actions.postgres.tables import Carriage, Catalog, Column, PgTable
 from vibey_actions.rows.canonical import decode, encode
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.document import DocumentReader, keys
-from vibey_actions.state.merge import check_columns
+from vibey_actions.state.merge import check_columns, check_serialized
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.scanner import Batch
 
@@ -114,6 +114,7 @@ def _copy(
                 f"migrate or configure this database so that {name} is synced, or take it off the branch on purpose: "
                 f"`vibey-actions state forget-table {name}`",
             )
+        check_serialized(table.table, document.serialized.get(name, ()))
         load = loads[name] = _Load(table, digests=name in rewriting)
         names = identifiers([column.name for column in table.carried])
         with (

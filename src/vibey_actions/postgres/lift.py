@@ -16,7 +16,7 @@ from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch
 from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import read_catalog
 from vibey_actions.postgres.connection import connect
-from vibey_actions.postgres.migrate import applied_versions, migrate
+from vibey_actions.postgres.migrate import migrate
 from vibey_actions.postgres.scratch import scratch_database
 from vibey_actions.postgres.snapshot import Snapshot
 from vibey_actions.state.document import DocumentReader, DocumentWriter
@@ -43,7 +43,7 @@ def lift(
                 migrate(scratch, config, upto=document.schema, notice=notice)
                 _load(scratch, config, document)
                 migrate(scratch, config, upto=schema, notice=notice)
-                _unload(scratch, config, DocumentWriter(write, schema, close))
+                _unload(scratch, config, schema, write, close)
         except (DatabaseFailed, MigrationFailed) as error:
             raise _cannot(document.schema, schema, error.message) from error
         yield path
@@ -52,7 +52,8 @@ def lift(
 def _load(scratch: str, config: Config, document: DocumentReader) -> None:
     with connect(scratch, purpose="lift") as reading, connect(scratch, purpose="lift") as writing:
         with reading.transaction():
-            snapshot = Snapshot(reading, read_catalog(reading, _without_tables(config)), document.schema, {})
+            catalog = read_catalog(reading, _without_tables(config), exact_rows=config.profile is None)
+            snapshot = Snapshot(reading, catalog, document.schema, {})
             changes, _ = replacement(snapshot.declaration, document, snapshot.view)
             agreements = snapshot.agreements(changes)
         try:
@@ -62,10 +63,12 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> None:
             changes.close()
 
 
-def _unload(scratch: str, config: Config, writer: DocumentWriter) -> None:
+def _unload(
+    scratch: str, config: Config, schema: list[str], write: Callable[[bytes], None], close: Callable[[], None]
+) -> None:
     with connect(scratch, purpose="lift") as reading, reading.transaction():
-        versions = applied_versions(reading, config.migrations)
-        snapshot = Snapshot(reading, read_catalog(reading, config), versions, {})
+        snapshot = Snapshot(reading, read_catalog(reading, config), schema, {})
+        writer = DocumentWriter(write, schema, close, snapshot.declaration.serialized)
         write_database(snapshot.declaration, snapshot.view, writer)
 
 

@@ -33,6 +33,8 @@ class Column:
     generated: bool = False
     identity: str = ""
     """'a' for GENERATED ALWAYS, 'd' for BY DEFAULT, '' for none."""
+    serialized: bool = False
+    """Carried as the type's text output (see `exact`); ``carriage`` is then TEXT."""
 
 
 @dataclass(frozen=True, slots=True)

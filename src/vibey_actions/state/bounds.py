@@ -67,7 +67,7 @@ class BoundsBuilder:
         step = max(1, min(ROWS_PER_CHUNK, BYTES_PER_CHUNK * len(keys) // max(size, 1)))
         first = max(0, step - self._rows)
         self._new.extend(keys[first::step])
-        self._rows = (len(keys) - first) % step if first < len(keys) else self._rows + len(keys)
+        self._rows = (len(keys) - first - 1) % step + 1 if first < len(keys) else self._rows + len(keys)
         self._bytes = self._rows * size // len(keys)
 
     def build(self) -> list[bytes]:

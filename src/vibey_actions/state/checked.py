@@ -24,7 +24,10 @@ class CheckedFiles:
         self._folder = folder
 
     def knows(self, path: Path, declaration: Declaration) -> bool:
-        return self._mark(path, declaration).exists()
+        try:
+            return self._mark(path, declaration).exists()
+        except OSError:  # too short for a tag, for one: whoever opens the file says what is wrong with it
+            return False
 
     def note(self, path: Path, declaration: Declaration) -> None:
         with suppress(OSError):

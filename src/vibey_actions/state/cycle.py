@@ -151,7 +151,9 @@ class Cycle:
             base_document, base_lifted = self._in_shape(stack, view, base) if base is not None else (None, False)
         # What is here is the base: then the merge is the branch's state, which needs no second sealing.
         writes = push and (lifted or head is None or not view.as_agreed)
-        writer, draft = stack.enter_context(self.documents.draft(view.schema)) if writes else (None, None)
+        writer, draft = None, None
+        if writes:
+            writer, draft = stack.enter_context(self.documents.draft(view.schema, view.declaration.serialized))
         self.progress.step("comparing with the branch")
         merged = merge(view.declaration, base_document, theirs, view.view, writer=writer, progress=self.progress)
         stack.callback(merged.close)

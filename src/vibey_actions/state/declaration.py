@@ -24,6 +24,7 @@ class Table:
 
     ``name`` is the table's name in the document, ``key`` the primary key's columns in declared order, ``columns``
     every carried column (generated ones left out), sorted by code point, which is the order of members in a row.
+    ``serialized`` are those of them whose values are the text output of their type, because JSON would lose something.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Table:
     rule: Rule = Rule.REFUSE
     newest_by: str | None = None
     append_only: bool = False
+    serialized: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.append_only and self.rule is not Rule.REFUSE:
@@ -51,6 +53,11 @@ class Declaration:
     """The synced tables by name, in name order."""
 
     tables: Mapping[str, Table] = field(default_factory=dict)
+
+    @property
+    def serialized(self) -> dict[str, tuple[str, ...]]:
+        """By table, the columns that are carried as text output; tables without such are left out."""
+        return {name: table.serialized for name, table in self.tables.items() if table.serialized}
 
     def with_overrides(self, overrides: Mapping[str, Rule]) -> Declaration:
         """The declaration with VIBEY_STATE_CONFLICTS applied.

@@ -1,14 +1,16 @@
 """The document: every row of a state as one canonical text, read and written as a stream (docs/format.md).
 
-``{"format":"vibey-state/1","schema":[...],"tables":{NAME:[ROW,...],...}}``
+``{"format":"vibey-state/1","schema":[...],"tables":{NAME:[ROW,...],...}}``; where columns are carried as their type's
+text output, ``{"format":"vibey-state/1x","schema":[...],"serialized":{NAME:[COLUMN,...],...},"tables":{...}}``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -18,6 +20,12 @@ from vibey_actions.rows.canonical import NotJson, decode, encode
 from vibey_actions.state.scanner import Batch, Scanner
 
 FORMAT = "vibey-state/1"
+EXACT_FORMAT = "vibey-state/1x"
+
+Serialized = Mapping[str, tuple[str, ...]]
+"""By table, the columns that are carried as text output, sorted; tables without such are left out."""
+
+_NOTHING: Serialized = MappingProxyType({})
 
 _BUFFERED = 256 * 1024
 
@@ -70,19 +78,29 @@ class DocumentReader:
         self._scanner = chunks if isinstance(chunks, Scanner) else Scanner(iter(chunks))
         self._owns_text = not isinstance(chunks, Scanner)
         self._key_of = key_of
+        self.serialized: Serialized = _NOTHING
         self.schema = self._read_head()
+
+    @property
+    def format(self) -> str:
+        """The document's format: with serialized columns the exact one."""
+        return EXACT_FORMAT if self.serialized else FORMAT
 
     def _read_head(self) -> list[str]:
         scanner = self._scanner
         scanner.expect(b'{"format":')
         found = scanner.value()
-        if found != encode(FORMAT):
+        if found not in (encode(FORMAT), encode(EXACT_FORMAT)):
             raise Unreadable(
-                f"the state says format {found[:60].decode('ascii', 'backslashreplace')}, this version reads {FORMAT}",
+                f"the state says format {found[:60].decode('ascii', 'backslashreplace')}, this version reads "
+                f"{FORMAT} and {EXACT_FORMAT}",
                 "use the version of vibey-actions that wrote it, or a newer one",
             )
         scanner.expect(b',"schema":')
         schema = _string_list(scanner.value())
+        if found == encode(EXACT_FORMAT):
+            scanner.expect(b',"serialized":')
+            self.serialized = _columns_by_table(scanner.value())
         scanner.expect(b',"tables":{')
         return schema
 
@@ -191,16 +209,37 @@ def _string_list(text: bytes) -> list[str]:
     return value
 
 
+def _columns_by_table(text: bytes) -> Serialized:
+    value = canonical_value(text)
+    if not isinstance(value, dict) or not value:
+        raise Unreadable("the state's serialized columns are not an object in canonical text")
+    for columns in value.values():
+        if not isinstance(columns, list) or not columns or not all(isinstance(name, str) for name in columns):
+            raise Unreadable("the state's serialized columns of a table are not a list of names")
+        if any(left >= right for left, right in pairwise(columns)):
+            raise Unreadable("the state's serialized columns of a table are not sorted, or one stands there twice")
+    return {name: tuple(columns) for name, columns in value.items()}
+
+
 class DocumentWriter:
     """Writes a document as text into ``write``; tables in name order, rows in key order, both as the caller gives them.
 
     A table without rows is left out. ``close`` ends the document and then calls ``end``.
     """
 
-    def __init__(self, write: Callable[[bytes], None], schema: Sequence[str], end: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], None],
+        schema: Sequence[str],
+        end: Callable[[], None],
+        serialized: Serialized = _NOTHING,
+    ) -> None:
         self._write = write
         self._end = end
-        head = b'{"format":' + encode(FORMAT) + b',"schema":' + encode(list(schema)) + b',"tables":{'
+        head = b'{"format":' + encode(EXACT_FORMAT if serialized else FORMAT) + b',"schema":' + encode(list(schema))
+        if serialized:
+            head += b',"serialized":' + encode({name: list(columns) for name, columns in serialized.items()})
+        head += b',"tables":{'
         self._parts = [head]
         self._size = len(head)
         self._before_row = b""

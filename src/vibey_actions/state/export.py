@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from vibey_actions.errors import Unreadable
 from vibey_actions.rows.canonical import encode
-from vibey_actions.state.document import DocumentReader, DocumentWriter, canonical_value
+from vibey_actions.state.document import DocumentReader, DocumentWriter, Serialized, canonical_value
 from vibey_actions.state.scanner import Scanner
 
 EXPORT_FORMAT = "vibey-state-export/1"
@@ -51,7 +51,13 @@ class ExportReader:
 
 
 def export_writer(
-    write: Callable[[bytes], None], *, base: str | None, remote: str, schema: list[str], end: Callable[[], None]
+    write: Callable[[bytes], None],
+    *,
+    base: str | None,
+    remote: str,
+    schema: list[str],
+    end: Callable[[], None],
+    serialized: Serialized,
 ) -> DocumentWriter:
     """A writer of the document inside an export; closing it ends the export and then calls ``end``."""
     write(b'{"base":' + encode(base) + b',"format":' + encode(EXPORT_FORMAT) + b',"remote":' + encode(remote))
@@ -61,4 +67,4 @@ def export_writer(
         write(b"}")
         end()
 
-    return DocumentWriter(write, schema, end_export)
+    return DocumentWriter(write, schema, end_export, serialized)

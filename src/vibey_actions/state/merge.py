@@ -94,6 +94,8 @@ def merge(
             if writer is not None:
                 writer.table(name)
             one = _TableMerge(table, view_of(name), outcome, writer, progress)
+            base_tables.check(table)
+            their_tables.check(table)
             if same:
                 one.branch_unmoved(base_tables.take(name))
             else:
@@ -112,11 +114,17 @@ class _Tables:
 
     def __init__(self, reader: DocumentReader | None) -> None:
         self._tables = reader.tables() if reader is not None else iter(())
+        self._serialized = reader.serialized if reader is not None else {}
         self._next = next(self._tables, None)
 
     @property
     def next_name(self) -> str | None:
         return self._next[0] if self._next else None
+
+    def check(self, table: Table) -> None:
+        """Refuse rows of ``table`` that carry other columns as text than this database does."""
+        if self.next_name == table.name:
+            check_serialized(table, self._serialized.get(table.name, ()))
 
     def take(self, name: str) -> Iterator[Batch]:
         if self._next is None or self._next[0] != name:
@@ -284,6 +292,16 @@ def columns_of(batch: Batch) -> tuple[str, ...]:
     """The columns of a batch's first row."""
     first = batch.values[0] if batch.values else decode(b"[" + batch.ends + b"]")[0]
     return tuple(first)
+
+
+def check_serialized(table: Table, serialized: Sequence[str]) -> None:
+    """Refuse rows that carry other columns as text output than the table does (SchemaMismatch, naming them)."""
+    differing = sorted(set(serialized) ^ set(table.serialized))
+    if differing:
+        raise SchemaMismatch(
+            f"table {table.name}: the column(s) {', '.join(differing)} have another type on the branch than here",
+            "bring both ends to the same schema (`vibey-actions migrate`), then sync",
+        )
 
 
 def check_columns(table: Table, columns: Sequence[str]) -> None:

@@ -81,13 +81,13 @@ def _unsettled(table: Table, key: bytes, mine: Row, theirs: Row) -> Conflict:
 
 
 def _divergence(table: Table, key: bytes, base: bytes, mine: Row, theirs: Row) -> Conflict:
-    ends = [end for end, row in (("here", mine), ("on the branch", theirs)) if row != base]
-    verb = "removed" if (mine is None or theirs is None) else "changed"
+    ends = (("here", mine), ("on the branch", theirs))
+    done = [f"{'removed' if row is None else 'changed'} {end}" for end, row in ends if row != base]
     return _conflict(
         table,
         key,
         ConflictKind.DIVERGENCE,
-        f"a row of an append-only table was {verb} {' and '.join(ends)} since the last sync",
+        f"a row of an append-only table was {' and '.join(done)} since the last sync",
         "no rule settles this: put the row back as it was (`vibey-actions state show --at COMMIT` has it)",
     )
 

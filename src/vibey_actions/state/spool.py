@@ -76,15 +76,21 @@ class Spool:
         yield b"".join(self._buffer)
 
     def __iter__(self) -> Iterator[Change]:
-        rest = b""
+        pieces: list[bytes] = []
+        missing = 0  # of a row larger than a block: it is put together once, when all of it is there
         for block in self._blocks():
-            data = rest + block if rest else block
+            pieces.append(block)
+            missing -= len(block)
+            if missing > 0:
+                continue
+            data = b"".join(pieces)
             position, end = 0, len(data)
             while end - position >= _LENGTHS.size:
                 key_size, before_size, after_size = _LENGTHS.unpack_from(data, position)
                 start = position + _LENGTHS.size
                 size = key_size + max(before_size, 0) + max(after_size, 0)
                 if end - start < size:
+                    missing = start + size - end
                     break
                 middle = start + key_size
                 last = middle + max(before_size, 0)
@@ -94,7 +100,7 @@ class Spool:
                     None if after_size < 0 else data[last : start + size],
                 )
                 position = start + size
-            rest = data[position:]
+            pieces = [data[position:]]
 
     def close(self) -> None:
         if self._file is not None:

@@ -10,10 +10,11 @@ import re
 from dataclasses import dataclass
 
 _TIME = re.compile(
-    r"(?P<year>\d{4,6})-(?P<month>\d\d)-(?P<day>\d\d)"
+    r"(?P<year>\d{4,7})-(?P<month>\d\d)-(?P<day>\d\d)"
     r"(?:[T ](?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.(?P<fraction>\d{1,6}))?"
     r"(?P<offset>Z|[+-]\d\d(?::?\d\d)?(?::?\d\d)?)?)?"
-    r"(?P<bc> BC)?"
+    r"(?P<bc> BC)?",
+    re.ASCII,
 )
 
 
