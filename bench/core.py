@@ -22,6 +22,7 @@ from vibey_actions.state.progress import Silent
 from vibey_actions.state.seal import SealWriter, open_sealed
 
 WORDS = ("merge", "branch", "failed", "after", "review", "engine", "proposed", "change", "prüft", "naïve", "✓", "rows")
+TEXTS = [" ".join(WORDS[(number * step + step) % len(WORDS)] for step in range(1, 64)) for number in range(997)]
 EVENT = Table(
     "event", ("project_id", "seq"), ("digest", "kind", "payload", "produced_at", "project_id", "seq"), append_only=False
 )
@@ -29,12 +30,16 @@ EVENT = Table(
 
 def text_of(number: int, version: int) -> bytes:
     """The canonical row ``number``; ``version`` changes one member."""
-    text = " ".join(WORDS[(number * step + step) % len(WORDS)] for step in range(1, 64))
     return encode(
         {
             "digest": f"{number * 0x9E3779B97F4A7C15 % 2**64:016x}" * 4,
             "kind": f"kind {number % 20}",
-            "payload": {"ok": number % 3 == 0, "text": text, "tokens": number % 1000, "version": version},
+            "payload": {
+                "ok": number % 3 == 0,
+                "text": TEXTS[number % len(TEXTS)],
+                "tokens": number % 1000,
+                "version": version,
+            },
             "produced_at": f"2026-01-01T00:00:00.{number % 1000:03}+00:00",
             "project_id": f"project {number // 100_000:04}",
             "seq": 100_000 + number % 100_000,
