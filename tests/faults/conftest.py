@@ -7,58 +7,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.faults.cases import CONFIG, FIRST_MIGRATION, SCENARIOS, Case, prepared
 from tests.support.machines import BRANCH, Branch, Machine
-from vibey_actions.keys import format_key
+from vibey_actions.keys import format_key, parse_key
 
 ROOT = Path(__file__).parents[2]
-
-CONFIG = """
-[migrations]
-directory = "migrations"
-
-[tables.customer]
-conflict = "newest"
-newest-by = "updated_at"
-
-[tables.audit]
-append-only = true
-"""
-
-FIRST_MIGRATION = """
-CREATE TABLE customer (
-    id serial PRIMARY KEY,
-    name text NOT NULL,
-    introduced_by int REFERENCES customer,
-    updated_at timestamptz
-);
-CREATE TABLE invoice (
-    id int PRIMARY KEY,
-    customer_id int NOT NULL REFERENCES customer,
-    amount numeric NOT NULL
-);
-CREATE TABLE audit (stream text, seq bigint, body jsonb NOT NULL, PRIMARY KEY (stream, seq));
-"""
-ROWS = """
-INSERT INTO customer (name, introduced_by, updated_at)
-    SELECT 'planted-secret-' || n, nullif(n / 2, 0), '2025-01-01' FROM generate_series(1, 20) n;
-INSERT INTO invoice SELECT n, n, n * 1.50 FROM generate_series(1, 20) n;
-INSERT INTO audit SELECT 'main', n, jsonb_build_object('n', n) FROM generate_series(1, 20) n;
-"""
-PLANTED = "planted-secret"
-"""Part of a value in every customer's row: it must never be seen in a message."""
-
-
-@dataclass
-class Place:
-    """A kind of remote: ``make`` gives a fresh branch with a key, ``name`` is what tests are called by."""
-
-    name: str
-    make: Callable[[], Branch]
 
 
 @pytest.fixture(scope="session")
@@ -90,7 +47,7 @@ def git_branch(tmp_path: Path, key_text: str) -> Branch:
     """A branch of an empty bare repository on this machine."""
     path = tmp_path / "state.git"
     subprocess.run(["git", "init", "--quiet", "--bare", "--template=", "-b", "main", str(path)], check=True)
-    return Branch(path, _bytes(key_text), {"VIBEY_STATE_REMOTE": str(path), "VIBEY_STATE_BRANCH": BRANCH})
+    return Branch(path, parse_key(key_text), {"VIBEY_STATE_REMOTE": str(path), "VIBEY_STATE_BRANCH": BRANCH})
 
 
 @pytest.fixture(params=["git", "github"])
@@ -102,13 +59,7 @@ def branch(request: pytest.FixtureRequest, key_text: str) -> Branch:
     url, token, folder = request.getfixturevalue("github")
     name = f"app{next(request.getfixturevalue('github_numbers'))}"
     settings = {"VIBEY_STATE_REPOSITORY": f"example/{name}", "GITHUB_API_URL": url, "GH_TOKEN": token}
-    return Branch(folder / f"example--{name}.git", _bytes(key_text), settings)
-
-
-def _bytes(key_text: str) -> bytes:
-    from vibey_actions.keys import parse_key
-
-    return parse_key(key_text)
+    return Branch(folder / f"example--{name}.git", parse_key(key_text), settings)
 
 
 @pytest.fixture
@@ -126,3 +77,18 @@ def machines(database: Callable[[], str], tmp_path: Path, key_text: str) -> Call
         return machine
 
     return make
+
+
+@pytest.fixture
+def case(
+    request: pytest.FixtureRequest,
+    machines: Callable[..., Machine],
+    branch: Branch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Case:
+    name: str = request.param
+    if name in {"fill", "import-fill"}:
+        monkeypatch.setattr("vibey_actions.state.cycle.LARGE_FILL", 1)
+        monkeypatch.setattr("vibey_actions.operations.LARGE_FILL", 1)
+    return prepared(SCENARIOS[name], machines, branch, tmp_path)

@@ -42,7 +42,8 @@ def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
         return False
     if not can_load_in_any_order(connection, tables):
         return False
-    with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+    doing = saying("looking whether the empty database is in use")
+    with doing, suppress(psycopg.errors.LockNotAvailable), connection.transaction():
         _lock(connection, tables)
         return True
     return False

@@ -15,7 +15,7 @@ from vibey_actions.config import Config
 from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch, VibeyError
 from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import read_catalog
-from vibey_actions.postgres.connection import connect
+from vibey_actions.postgres.connection import connect, saying
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.postgres.scratch import scratch_database
 from vibey_actions.postgres.snapshot import Snapshot
@@ -50,7 +50,11 @@ def lift(
 
 
 def _load(scratch: str, config: Config, document: DocumentReader) -> None:
-    with connect(scratch, purpose="lift") as reading, connect(scratch, purpose="lift") as writing:
+    with (
+        saying("loading the branch's state into the scratch database"),
+        connect(scratch, purpose="lift") as reading,
+        connect(scratch, purpose="lift") as writing,
+    ):
         with reading.transaction():
             catalog = read_catalog(reading, _without_tables(config), exact_rows=config.profile is None)
             snapshot = Snapshot(reading, catalog, document.schema, {})
@@ -66,7 +70,8 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> None:
 def _unload(
     scratch: str, config: Config, schema: list[str], write: Callable[[bytes], None], close: Callable[[], None]
 ) -> None:
-    with connect(scratch, purpose="lift") as reading, reading.transaction():
+    doing = saying("reading the scratch database")
+    with doing, connect(scratch, purpose="lift") as reading, reading.transaction():
         snapshot = Snapshot(reading, read_catalog(reading, config), schema, {})
         writer = DocumentWriter(write, schema, close, snapshot.declaration.serialized)
         write_database(snapshot.declaration, snapshot.view, writer)

@@ -67,7 +67,8 @@ class PgStore:
 
     @contextmanager
     def view(self, base: str | None) -> Iterator[Snapshot]:
-        with connect(self.dsn, purpose="sync") as connection:
+        # The end of the block ends the transaction too, which can fail as any statement can.
+        with saying("reading the database"), connect(self.dsn, purpose="sync") as connection:
             with saying("beginning to read the database"):
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             self._loaded = agreement.load(connection, self.remote, base, agreement.key_check(self.key))
@@ -112,14 +113,15 @@ class PgStore:
 
     def _prepare(self) -> None:
         """Make the table of agreements where it is missing; a role that may not only has to read more."""
-        try:
-            agreement.create(self.connection)
-        except psycopg.errors.InsufficientPrivilege:
-            self.notice(
-                "this role may not create the schema vibey_actions, so every sync reads every row; "
-                "`vibey-actions migrate` as the database's owner makes it"
-            )
-            self._keeps_agreements = False
+        with saying("preparing the record of what agrees"):
+            try:
+                agreement.create(self.connection)
+            except psycopg.errors.InsufficientPrivilege:
+                self.notice(
+                    "this role may not create the schema vibey_actions, so every sync reads every row; "
+                    "`vibey-actions migrate` as the database's owner makes it"
+                )
+                self._keeps_agreements = False
 
     def _record(self, agreements: Mapping[str, TableAgreement], commit: str | None, expected: str | None) -> None:
         if commit is None:

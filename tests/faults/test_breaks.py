@@ -1,0 +1,108 @@
+"""What a command uses breaks under it at any step: one clear error, both ends whole, and the next run completes it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.faults.cases import PLANTED, Case, sampled
+from tests.support import forked
+from tests.support.steps import Steps, watching
+
+
+def end_backend(connection: psycopg.Connection) -> None:
+    """End the server's process of a connection, as an administrator or a restart does."""
+    if connection.closed:
+        return
+    info = connection.info
+    with psycopg.connect(info.dsn, password=info.password, autocommit=True) as other:
+        other.execute("SELECT pg_terminate_backend(%s, 5000)", (info.backend_pid,))
+
+
+def fill_server(_: object) -> None:
+    """What PostgreSQL says when its disk is full."""
+    raise psycopg.errors.DiskFull("could not extend file")
+
+
+def fill_disk(_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def kill_git(process: subprocess.Popen[bytes]) -> None:
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def kill_git_and_helpers(process: subprocess.Popen[bytes]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def reset(_: object) -> None:
+    raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+
+
+BREAKS: dict[str, tuple[set[str], Callable[[Any], None]]] = {
+    "backend-ended": ({"sql"}, end_backend),
+    "server-disk-full": ({"sql"}, fill_server),
+    "disk-full": ({"file"}, fill_disk),
+    "git-killed": ({"git-runs"}, kill_git),
+    "git-group-killed": ({"git-runs"}, kill_git_and_helpers),
+    "request-lost": ({"http"}, reset),
+    "answer-lost": ({"http-sent"}, reset),
+}
+CASES = [
+    (place, scenario, broken)
+    for scenario in ("first-push", "both-changed", "fill", "import", "lift", "forget-table", "export", "migrate")
+    for broken in BREAKS
+    for place in ("git", "github")
+    if ("lost" not in broken or place == "github")
+    and ("git-" not in broken or place == "git")
+    and (place == "git" or broken in {"request-lost", "answer-lost"})
+    and (
+        scenario in {"first-push", "both-changed", "fill", "forget-table"}
+        or broken not in {"request-lost", "answer-lost"}
+    )
+    and (scenario not in {"import", "export", "migrate"} or not broken.startswith("git-"))
+]
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries do not wait."""
+    from vibey_actions.remotes.git import GitRemote
+    from vibey_actions.remotes.github import GitHubRemote
+
+    for remote in (GitRemote, GitHubRemote):
+        monkeypatch.setitem(remote.__init__.__kwdefaults__, "sleep", lambda _: None)
+
+
+@pytest.mark.parametrize(("branch", "case", "broken"), CASES, indirect=["branch", "case"])
+@pytest.mark.usefixtures("no_waiting")
+def test_a_break_at_any_step_is_one_clear_error(case: Case, broken: str, request: pytest.FixtureRequest) -> None:
+    """The command succeeds or raises a VibeyError without a secret; nothing is lost; the next run completes it."""
+    kinds, action = BREAKS[broken]
+
+    def work(at: int) -> object:
+        with watching(Steps(frozenset(kinds), at, action)):
+            return case.work()
+
+    steps = [step for step in case.steps if step.split()[0] in kinds]
+    assert steps
+    for at in sampled(steps, request.node.name):
+        case.saved.restore()
+        what = f"{broken} at {at}, {steps[at - 1]}"
+        ended = forked.run(partial(work, at))
+        assert ended.error != "traceback", f"{what}: {ended.message}"
+        said = f"{ended.message} {case.machine.said}"
+        assert PLANTED not in said
+        assert case.machine.env["VIBEY_STATE_KEY"] not in said
+        case.machine.settle()
+        case.check_whole(what)
+        case.check_completed(what)
