@@ -139,6 +139,8 @@ def failure(operation: str, place: str, words: str) -> VibeyError:
         return RemoteDenied(
             message, "git serves only repositories of the same user: change the folder's owner, or use ssh"
         )
+    if "host key verification failed" in words.lower():
+        return RemoteDenied(message, "check the host's key, then add it: ssh-keyscan HOST >> ~/.ssh/known_hosts")
     if "GH001" in words or "exceeds GitHub's file size limit" in words:
         return TooLarge(message, "the server does not take a file of this size")
     if _REFUSED_CALLER.search(words):

@@ -450,11 +450,26 @@ def test_an_upload_that_arrives_changed(on_github: Place, github: GitHubServer, 
     assert on_github.repository.ref(BRANCH) == first
 
 
-def test_a_commit_that_is_not_the_one_asked_for(on_github: Place, github: GitHubServer, first: str) -> None:
-    """A commit with another parent than the head that was read is not put on the branch."""
-    wrong = as_json({"sha": first, "tree": {"sha": "0" * 40}, "parents": []}, 201)
-    github.arm(faults.answer(wrong), "POST", "/git/commits")
+def altered(name: str, value: object) -> Fault:
+    """The effect happens, and the answer about it has another value."""
+    return Fault(after=lambda reply: as_json({**reply.data, name: value}, reply.status))
+
+
+def test_a_tree_that_is_not_the_one_asked_for(on_github: Place, github: GitHubServer, first: str) -> None:
+    """The new tree has to have the name computed here; no commit is made of another one."""
+    github.arm(altered("sha", "0" * 40), "POST", "/git/trees")
     with pytest.raises(RemoteFailed, match="something else"):
+        on_github.open().push({PATH: on_github.sealed()}, first)
+    assert github.count("POST", "/git/commits") == 0
+
+
+@pytest.mark.parametrize("wrong", [("tree", {"sha": "0" * 40}), ("parents", []), ("sha", "no name")])
+def test_a_commit_that_is_not_the_one_asked_for(
+    on_github: Place, github: GitHubServer, first: str, wrong: tuple[str, object]
+) -> None:
+    """A commit with another tree, or another parent than the head that was read, is not put on the branch."""
+    github.arm(altered(*wrong), "POST", "/git/commits")
+    with pytest.raises(RemoteFailed):
         on_github.open().push({PATH: on_github.sealed()}, first)
     assert on_github.repository.ref(BRANCH) == first
 

@@ -106,6 +106,7 @@ def test_errors_of_their_own() -> None:
     assert isinstance(failure("read", "x", "Permission denied (publickey)"), RemoteDenied)
     assert isinstance(failure("push to", "x", "remote: error: GH001: Large files detected."), TooLarge)
     assert "owner" in failure("read", "x", "fatal: detected dubious ownership in repository").hint
+    assert "known_hosts" in failure("read", "x", "Host key verification failed.").hint
     assert type(failure("read", "x", "not found")) is RemoteFailed
 
 
