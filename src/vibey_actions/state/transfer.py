@@ -53,6 +53,16 @@ def replacement(
     Raises TableRefused for a table that is not declared, SchemaMismatch for other columns, Unreadable.
     """
     outcome = Merge()
+    try:
+        return outcome, _replace(declaration, document, view_of, outcome)
+    except BaseException:
+        outcome.close()
+        raise
+
+
+def _replace(
+    declaration: Declaration, document: DocumentReader, view_of: Callable[[str], TableView], outcome: Merge
+) -> dict[str, int]:
     counts: dict[str, int] = {}
     tables = document.tables()
     following = next(tables, None)
@@ -79,7 +89,7 @@ def replacement(
             f"the state holds the table {following[0]}, which this database does not sync",
             f"migrate or configure this database so that {following[0]} is synced",
         )
-    return outcome, counts
+    return counts
 
 
 def _checked(declaration: Declaration, name: str, batches: Iterator[Batch]) -> Iterator[Keyed]:

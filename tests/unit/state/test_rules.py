@@ -39,9 +39,10 @@ ALWAYS: list[tuple[str, Row, Row, Row, Row]] = [
 
 
 @pytest.mark.parametrize("rule", Rule)
-@pytest.mark.parametrize(("name", "base", "mine", "theirs", "merged"), ALWAYS, ids=[case[0] for case in ALWAYS])
-def test_no_rule_is_asked(rule: Rule, name: str, base: Row, mine: Row, theirs: Row, merged: Row) -> None:
+@pytest.mark.parametrize("case", ALWAYS, ids=[case[0] for case in ALWAYS])
+def test_no_rule_is_asked(rule: Rule, case: tuple[str, Row, Row, Row, Row]) -> None:
     """Where only one end changed the row, or both did alike, that stands whatever the rule."""
+    _, base, mine, theirs, merged = case
     table = Table("t", ("id",), ("at", "id", "v"), rule, newest_by="at")
     assert settle(table, b"[1]", base, mine, theirs) == merged
 
@@ -78,11 +79,10 @@ BY_RULE: list[tuple[str, Row, Row, Row, Rule, Row | ConflictKind]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "base", "mine", "theirs", "rule", "expected"), BY_RULE, ids=[c[0] for c in BY_RULE])
-def test_the_rule_settles(
-    name: str, base: Row, mine: Row, theirs: Row, rule: Rule, expected: Row | ConflictKind
-) -> None:
+@pytest.mark.parametrize("case", BY_RULE, ids=[case[0] for case in BY_RULE])
+def test_the_rule_settles(case: tuple[str, Row, Row, Row, Rule, Row | ConflictKind]) -> None:
     """A row both ends changed differently goes by its table's rule; what no rule settles is a conflict."""
+    _, base, mine, theirs, rule, expected = case
     table = Table("t", ("id",), ("at", "id", "v"), rule, newest_by="at")
     merged = settle(table, b"[1]", base, mine, theirs)
     assert (merged.kind if isinstance(merged, Conflict) else merged) == expected
@@ -106,9 +106,10 @@ LEDGER: list[tuple[str, Row, Row, Row, Row | str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "base", "mine", "theirs", "expected"), LEDGER, ids=[case[0] for case in LEDGER])
-def test_append_only(name: str, base: Row, mine: Row, theirs: Row, expected: Row | str) -> None:
+@pytest.mark.parametrize("case", LEDGER, ids=[case[0] for case in LEDGER])
+def test_append_only(case: tuple[str, Row, Row, Row, Row | str]) -> None:
     """A row of the ledger that was changed or removed, or two under one key, is divergence; only new rows merge."""
+    _, base, mine, theirs, expected = case
     merged = settle(Table("t", ("id",), ("at", "id", "v"), append_only=True), b"[1]", base, mine, theirs)
     if isinstance(expected, str):
         assert isinstance(merged, Conflict)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Callable
-from typing import IO, Any
+from typing import IO
 
 import pytest
 
@@ -14,20 +12,6 @@ from vibey_actions.state import spool as spooling
 from vibey_actions.state.spool import Change, Spool
 
 MARK = b"a row that nobody may read"
-
-
-@pytest.fixture
-def files(monkeypatch: pytest.MonkeyPatch) -> list[IO[bytes]]:
-    """Every temporary file that is made."""
-    made: list[IO[bytes]] = []
-    real: Callable[..., IO[bytes]] = tempfile.TemporaryFile
-
-    def noted(*args: Any, **options: Any) -> IO[bytes]:
-        made.append(real(*args, **options))
-        return made[-1]
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", noted)
-    return made
 
 
 def change(number: int, size: int = 10) -> Change:
@@ -68,31 +52,31 @@ def test_no_row_is_not_an_empty_one() -> None:
     spool.close()
 
 
-def test_an_empty_spool_is_empty(files: list[IO[bytes]]) -> None:
+def test_an_empty_spool_is_empty(temporary_files: list[IO[bytes]]) -> None:
     """Nothing in, nothing out, no file."""
     spool = Spool()
     assert list(spool) == []
     spool.close()
-    assert files == []
+    assert temporary_files == []
 
 
-def test_few_changes_make_no_file(files: list[IO[bytes]]) -> None:
+def test_few_changes_make_no_file(temporary_files: list[IO[bytes]]) -> None:
     """Below the limit everything stays in memory; from it on there is one file."""
     spool = filled([change(1, spooling._IN_MEMORY - 200)])
-    assert files == []
+    assert temporary_files == []
     spool.add(change(2, 400))
     spool.add(change(4, spooling._IN_MEMORY))
-    assert len(files) == 1
+    assert len(temporary_files) == 1
     spool.close()
 
 
-def test_nothing_is_readable_on_disk(files: list[IO[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_readable_on_disk(temporary_files: list[IO[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
     """The file has no name, and holds neither keys nor rows in the clear; two spools of the same rows differ."""
     monkeypatch.setattr(spooling, "_IN_MEMORY", 1000)
     changes = [change(number, 100) for number in range(100)]
     spools = [filled(changes), filled(changes)]
     contents = []
-    for spool, file in zip(spools, files, strict=True):
+    for spool, file in zip(spools, temporary_files, strict=True):
         assert list(spool) == changes
         status = os.fstat(file.fileno())
         assert status.st_nlink == 0
@@ -109,13 +93,13 @@ def test_nothing_is_readable_on_disk(files: list[IO[bytes]], monkeypatch: pytest
         spool.close()
 
 
-def test_closing_closes_the_file(files: list[IO[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_closes_the_file(temporary_files: list[IO[bytes]], monkeypatch: pytest.MonkeyPatch) -> None:
     """After close the file is closed, and closing twice does no harm."""
     monkeypatch.setattr(spooling, "_IN_MEMORY", 10)
     spool = filled([change(1)])
     spool.close()
     spool.close()
-    assert files[0].closed
+    assert temporary_files[0].closed
 
 
 def test_large_rows_are_put_together_once(monkeypatch: pytest.MonkeyPatch) -> None:
