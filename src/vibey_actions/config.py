@@ -33,6 +33,7 @@ class TableConfig:
     conflict: Rule | None = None
     newest_by: str | None = None
     append_only: bool = False
+    otherwise: Rule = Rule.REFUSE
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +211,9 @@ def check_name(name: str, where: str) -> None:
 
 def _table(top: _Section, name: str) -> TableConfig:
     check_name(name, f"{top.file}: tables")
-    section = top.section("tables", None).section(name, ("conflict", "newest-by", "append-only"))
-    rule = _rule(section)
+    section = top.section("tables", None).section(name, ("conflict", "otherwise", "newest-by", "append-only"))
+    rule = _rule(section, "conflict", tuple(Rule))
+    otherwise = _rule(section, "otherwise", tuple(rule for rule in Rule if rule is not Rule.COLUMNS))
     newest_by = section.text("newest-by")
     append_only = section.boolean("append-only")
     where = f"{section.file}: {_dotted(section.path)}"
@@ -222,25 +224,29 @@ def _table(top: _Section, name: str) -> TableConfig:
             f"{where} is append-only and has a conflict rule",
             "remove conflict and newest-by: a row of an append-only table is never settled by a rule",
         )
-    if rule is Rule.NEWEST and newest_by is None:
+    if otherwise is not None and rule is not Rule.COLUMNS:
+        raise SettingError(
+            f'{where} has otherwise without conflict = "columns"',
+            'declare conflict = "columns", or remove otherwise: it settles what that rule leaves open',
+        )
+    if Rule.NEWEST in (rule, otherwise) and newest_by is None:
         raise SettingError(
             f"{where} has the conflict rule newest and no newest-by",
             'declare the timestamp column to compare: newest-by = "updated_at"',
         )
-    return TableConfig(rule, newest_by, append_only)
+    return TableConfig(rule, newest_by, append_only, otherwise or Rule.REFUSE)
 
 
-def _rule(section: _Section) -> Rule | None:
-    text = section.text("conflict")
+def _rule(section: _Section, key: str, rules: tuple[Rule, ...]) -> Rule | None:
+    text = section.text(key)
     if text is None:
         return None
-    try:
-        return Rule(text)
-    except ValueError:
+    if text not in [rule.value for rule in rules]:
         raise SettingError(
-            f"{section.file}: {section.name('conflict')} is {text}, which is no rule",
-            f"the rules are {', '.join(rule.value for rule in Rule)}",
-        ) from None
+            f"{section.file}: {section.name(key)} is {text}, which is no rule here",
+            f"the rules are {', '.join(rule.value for rule in rules)}",
+        )
+    return Rule(text)
 
 
 def _migrations(top: _Section, base: Path) -> Migrations | None:

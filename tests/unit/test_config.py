@@ -184,3 +184,28 @@ def test_the_directory_is_taken_from_the_checkout() -> None:
     assert parsed.directory == BASE / "db/migrations"
     assert base_of(Path("/a/.github/vibey-state.toml"), BASE) == Path("/a")
     assert base_of(Path("/a/other.toml"), BASE) == BASE
+
+
+def test_columns_and_its_second_rule_are_read() -> None:
+    """``conflict = "columns"`` stands alone, or with the rule for what it leaves open."""
+    text = '[tables.t]\nconflict = "columns"\n'
+    assert parse(text).tables["t"] == TableConfig(Rule.COLUMNS)
+    assert parse(text + 'otherwise = "theirs"').tables["t"] == TableConfig(Rule.COLUMNS, otherwise=Rule.THEIRS)
+    newest = parse(text + 'otherwise = "newest"\nnewest-by = "at"').tables["t"]
+    assert newest == TableConfig(Rule.COLUMNS, "at", otherwise=Rule.NEWEST)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('conflict = "columns"\notherwise = "columns"', "tables.t.otherwise is columns"),
+        ('conflict = "columns"\notherwise = "last"', "tables.t.otherwise is last"),
+        ('conflict = "mine"\notherwise = "theirs"', "otherwise without conflict"),
+        ('otherwise = "theirs"', "otherwise without conflict"),
+        ('conflict = "columns"\notherwise = "newest"', "no newest-by"),
+        ('conflict = "columns"\nappend-only = true', "append-only"),
+    ],
+)
+def test_a_second_rule_that_cannot_be_is_refused(text: str, message: str) -> None:
+    """The second rule needs the first, a rule of its own kind and its column; append-only excludes both."""
+    assert message in refusal(f"[tables.t]\n{text}")

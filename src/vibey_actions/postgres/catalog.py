@@ -227,6 +227,7 @@ def _core_table(relation: _Relation, columns: tuple[Column, ...], config: TableC
         rule=config.conflict or declared.rule,
         newest_by=newest_by,
         append_only=config.append_only or declared.append_only,
+        otherwise=config.otherwise,
         serialized=tuple(sorted(c.name for c in columns if c.serialized)),
     )
 

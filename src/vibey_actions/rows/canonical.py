@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 _fast_decoder = msgspec.json.Decoder(float_hook=Decimal)
+_members_decoder = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder(order="sorted", decimal_format="number")
 
 _ESCAPES = "vibey-json-escapes"
@@ -91,6 +92,19 @@ def json_lines(values: Sequence[Any]) -> str:
 def canonical(text: bytes) -> bytes:
     """The canonical text of any JSON text. Raises NotJson."""
     return encode(decode(text))
+
+
+def members(text: bytes) -> dict[str, bytes]:
+    """The text of each member of an object in canonical text, by name. Raises NotJson."""
+    try:
+        return {name: bytes(value) for name, value in _members_decoder.decode(text).items()}
+    except (msgspec.MsgspecError, RecursionError):
+        raise NotJson("the text is not a JSON object") from None
+
+
+def object_of(texts: Mapping[str, bytes]) -> bytes:
+    """The canonical object whose members have these canonical texts."""
+    return b"{" + b",".join(encode(name) + b":" + texts[name] for name in sorted(texts)) + b"}"
 
 
 def key_text(row: Mapping[str, Any], key: Sequence[str]) -> bytes:

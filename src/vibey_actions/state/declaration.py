@@ -16,6 +16,8 @@ class Rule(str, Enum):
     MINE = "mine"
     THEIRS = "theirs"
     REFUSE = "refuse"
+    COLUMNS = "columns"
+    """Each column by itself; what both ends changed differently goes by the table's ``otherwise``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class Table:
     newest_by: str | None = None
     append_only: bool = False
     serialized: tuple[str, ...] = ()
+    otherwise: Rule = Rule.REFUSE
+    """For ``Rule.COLUMNS``: what settles a column that both ends changed differently, and a row as a whole."""
 
     def __post_init__(self) -> None:
         if self.append_only and self.rule is not Rule.REFUSE:
@@ -41,7 +45,12 @@ class Table:
                 f"table {self.name} is append-only and cannot have the conflict rule {self.rule.value}",
                 "remove the rule: a row of an append-only table is never settled by one",
             )
-        if self.rule is Rule.NEWEST and self.newest_by is None:
+        if self.otherwise is Rule.COLUMNS:
+            raise SettingError(
+                f"table {self.name} has columns as the rule that stands behind columns",
+                "use newest, mine, theirs or refuse as otherwise",
+            )
+        if Rule.NEWEST in (self.rule, self.otherwise) and self.newest_by is None:
             raise SettingError(
                 f"table {self.name} has the conflict rule newest but declares no column to compare",
                 f'declare it: [tables.{self.name}] newest-by = "updated_at"',
@@ -62,8 +71,8 @@ class Declaration:
     def with_overrides(self, overrides: Mapping[str, Rule]) -> Declaration:
         """The declaration with VIBEY_STATE_CONFLICTS applied.
 
-        Raises SettingError for an unknown table, ``newest`` without a declared column, or any rule for an
-        append-only table (spec: tables and rules).
+        Raises SettingError for an unknown table, ``newest`` without a declared column, ``columns`` where the table does
+        not declare it, or any rule for an append-only table (spec: tables and rules).
         """
         tables = dict(self.tables)
         for name, rule in overrides.items():
@@ -77,6 +86,11 @@ class Declaration:
                 raise SettingError(
                     f"VIBEY_STATE_CONFLICTS gives the append-only table {name} a rule",
                     "remove it: a divergence of an append-only table is never settled by a rule",
+                )
+            if rule is Rule.COLUMNS and table.rule is not Rule.COLUMNS:
+                raise SettingError(
+                    f"VIBEY_STATE_CONFLICTS gives the table {name} the rule columns, which it does not declare",
+                    f'declare it in the configuration file: [tables.{name}] conflict = "columns"',
                 )
             tables[name] = replace(table, rule=rule)
         return Declaration(tables)

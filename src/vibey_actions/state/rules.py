@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibey_actions.rows.canonical import NotJson, decode
+from vibey_actions.rows.canonical import NotJson, decode, members, object_of
 from vibey_actions.state.declaration import Rule, Table
 from vibey_actions.state.report import Conflict, ConflictKind
 from vibey_actions.state.times import Moment, moment, newer
@@ -15,16 +15,18 @@ def settle(table: Table, key: bytes, base: Row, mine: Row, theirs: Row) -> Row |
     """The merged row, or the conflict that stands in the way of one."""
     if table.append_only and base is not None and (mine != base or theirs != base):
         return _divergence(table, key, base, mine, theirs)
-    if mine == theirs:
-        return mine
     if mine == base:
         return theirs
-    if theirs == base:
+    if theirs in (base, mine):
         return mine
-    return _by_rule(table, key, mine, theirs)
+    if table.rule is not Rule.COLUMNS:
+        return _by_rule(table, table.rule, key, mine, theirs)
+    if base is None or mine is None or theirs is None:
+        return _by_rule(table, table.otherwise, key, mine, theirs)
+    return _by_columns(table, key, base, mine, theirs)
 
 
-def _by_rule(table: Table, key: bytes, mine: Row, theirs: Row) -> Row | Conflict:
+def _by_rule(table: Table, rule: Rule, key: bytes, mine: Row, theirs: Row) -> Row | Conflict:
     if table.append_only:
         return _conflict(
             table,
@@ -33,28 +35,72 @@ def _by_rule(table: Table, key: bytes, mine: Row, theirs: Row) -> Row | Conflict
             "the two ends hold different rows under one key of an append-only table",
             "no rule settles this: decide which end's history stands, remove the other's row there, then sync again",
         )
-    if table.rule is Rule.MINE:
+    if rule is Rule.MINE:
         return mine
-    if table.rule is Rule.THEIRS:
+    if rule is Rule.THEIRS:
         return theirs
-    if table.rule is Rule.NEWEST and mine is not None and theirs is not None:
-        return _newest(table, key, mine, theirs)
+    if rule is Rule.NEWEST and mine is not None and theirs is not None:
+        mine_newer = _mine_is_newer(table, mine, theirs)
+        if mine_newer is None:
+            return _unordered(table, key, "the row")
+        return mine if mine_newer else theirs
     return _unsettled(table, key, mine, theirs)
 
 
-def _newest(table: Table, key: bytes, mine: bytes, theirs: bytes) -> Row | Conflict:
+def _by_columns(table: Table, key: bytes, base: bytes, mine: bytes, theirs: bytes) -> Row | Conflict:
+    """The row with every column that one end alone changed as that end has it.
+
+    A column that the base does not know yet was changed by both where they differ.
+    """
+    at_base, here, there = (members(row) for row in (base, mine, theirs))
+    merged = {name: there.get(name, value) if value == at_base.get(name) else value for name, value in here.items()}
+    disputed = [
+        name
+        for name, value in here.items()
+        if value != there.get(name) and at_base.get(name) not in (value, there.get(name))
+    ]
+    if disputed:
+        mine_stands = _mine_stands(table, mine, theirs)
+        if mine_stands is None:
+            return _disputed(table, key, disputed)
+        merged.update({name: (here if mine_stands else there)[name] for name in disputed})
+    return object_of(merged)
+
+
+def _mine_stands(table: Table, mine: bytes, theirs: bytes) -> bool | None:
+    """Whose value the table's second rule takes; None where it takes neither."""
+    if table.otherwise is Rule.NEWEST:
+        return _mine_is_newer(table, mine, theirs)
+    return {Rule.MINE: True, Rule.THEIRS: False}.get(table.otherwise)
+
+
+def _disputed(table: Table, key: bytes, columns: list[str]) -> Conflict:
+    what = f"the column{'s' if len(columns) > 1 else ''} {', '.join(columns)}"
+    if table.otherwise is Rule.NEWEST:
+        return _unordered(table, key, what)
+    return _conflict(
+        table,
+        key,
+        ConflictKind.BOTH_CHANGED,
+        f"both ends changed {what} differently",
+        f"make {what} the same at both ends, or settle it once with {_rules(table)}",
+    )
+
+
+def _mine_is_newer(table: Table, mine: bytes, theirs: bytes) -> bool | None:
     assert table.newest_by is not None  # noqa: S101 - Table refuses the rule without a column
     mine_at, theirs_at = (_time(row, table.newest_by) for row in (mine, theirs))
-    mine_newer = newer(mine_at, theirs_at) if mine_at and theirs_at else None
-    if mine_newer is None:
-        return _conflict(
-            table,
-            key,
-            ConflictKind.UNORDERED_TIMES,
-            f"both ends changed the row and {table.newest_by} does not tell which change is the newer",
-            f"set a later {table.newest_by} on the row that is to stand, or settle it once with {_rules(table)}",
-        )
-    return mine if mine_newer else theirs
+    return newer(mine_at, theirs_at) if mine_at and theirs_at else None
+
+
+def _unordered(table: Table, key: bytes, what: str) -> Conflict:
+    return _conflict(
+        table,
+        key,
+        ConflictKind.UNORDERED_TIMES,
+        f"both ends changed {what} and {table.newest_by} does not tell which change is the newer",
+        f"set a later {table.newest_by} on the row that is to stand, or settle it once with {_rules(table)}",
+    )
 
 
 def _time(row: bytes, column: str) -> Moment | None:
