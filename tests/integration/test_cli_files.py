@@ -29,6 +29,14 @@ def run(folder: Path, *arguments: str, **env: str) -> subprocess.CompletedProces
     return subprocess.run(command(*arguments), capture_output=True, text=True, env=given, cwd=folder, check=False)
 
 
+def written_to(descriptor: int, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose stdout is ``descriptor``, buffered as it is by default."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    return subprocess.run(
+        command(*arguments), stdout=descriptor, stderr=subprocess.PIPE, text=True, cwd=folder, env=env, check=False
+    )
+
+
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
@@ -139,7 +147,7 @@ def test_the_configuration_of_init_is_valid_with_every_key(tmp_path: Path) -> No
     directory = loaded(tmp_path)
     assert directory.migrations is not None
     assert directory.migrations.directory == tmp_path / "db/migrations"
-    assert (directory.profile, set(directory.tables)) == ("vibey", {"customer", "audit"})
+    assert (directory.profile, set(directory.tables)) == ("vibey", {"customer", "invoice", "audit"})
     write(tmp_path / CONFIG, two[two.index("[migrations]") :])
     migrator = loaded(tmp_path).migrations
     assert migrator is not None
@@ -192,9 +200,7 @@ def test_the_package_comes_from_where_this_one_came(
 def test_a_full_disk_is_said(tmp_path: Path, arguments: list[str]) -> None:
     """Output that cannot be written ends with 1 and one line, whatever wrote it."""
     with Path("/dev/full").open("w") as full:
-        outcome = subprocess.run(
-            command(*arguments), stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
-        )
+        outcome = written_to(full.fileno(), tmp_path, *arguments)
     assert outcome.returncode == 1
     assert outcome.stderr == "error: the output cannot be written: No space left on device\n"
 
@@ -204,9 +210,7 @@ def test_a_reader_that_left_is_silent(tmp_path: Path, arguments: list[str]) -> N
     """A closed pipe ends the command with 1 and no noise."""
     read, written = os.pipe()
     os.close(read)
-    outcome = subprocess.run(
-        command(*arguments), stdout=written, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
-    )
+    outcome = written_to(written, tmp_path, *arguments)
     os.close(written)
     assert (outcome.returncode, outcome.stderr) == (1, "")
 

@@ -56,10 +56,10 @@ class Bars:
             transient=True,
         )
         self._task: TaskID | None = None
-        self._progress.start()
 
     def step(self, text: str) -> None:
         """Replace the bar by one for the new step."""
+        self._progress.start()
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(escape(text), total=None, rows="")

@@ -147,6 +147,13 @@ def test_sync_as_json(engine: Engine, run: Run) -> None:
     }
 
 
+def test_what_was_not_pushed_does_not_count_as_pushed(engine: Engine, run: Run) -> None:
+    """After --no-push the object says what is left to push, and that nothing was pushed."""
+    engine.answers = [Report(SyncState.AHEAD, REMOTE, COMMIT, 1, push={"a": Counts(1)})]
+    value = json.loads(run("state", "sync", "--no-push", "--json").out)
+    assert (value["pushed"], value["to_push"]) == (0, 1)
+
+
 def test_a_conflict_names_every_row(engine: Engine, run: Run) -> None:
     """A refused sync names table, key, why and what to do for each row on stderr, and ends with 1."""
     engine.answers = [Conflicts("2 rows are in conflict", "settle them", (CONFLICT, BROKEN))]
@@ -484,8 +491,9 @@ def test_every_as_json(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch
     assert (second["time"], second["pulled"], second["pushed"]) == ("2026-01-02T03:04:05Z", 6, 5)
 
 
-def test_every_ends_at_once_for_a_setting(engine: Engine, run: Run) -> None:
+def test_every_ends_at_once_for_a_setting(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting that cannot be used from the start ends the loop with 2: no round would be better."""
+    Rounds(engine, 3, monkeypatch)
     engine.answers = [SettingError("no database is set")]
     outcome = run("state", "sync", "--every", "1")
     assert (outcome.code, len(engine.asked)) == (2, 1)
