@@ -78,7 +78,8 @@ class End:
         """Every row of every table of schema public but the sync's own."""
         tables = self.value(
             "SELECT coalesce(array_agg(oid::regclass::text), '{}') FROM pg_class"
-            " WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname NOT IN ('state_sync', 'schema_migration')"
+            " WHERE relnamespace = 'public'::regnamespace"
+            " AND relkind = 'r' AND relname NOT IN ('state_sync', 'schema_migration')"
         )
         return {table: self.rows(table) for table in tables}
 
