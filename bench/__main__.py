@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,7 @@ def measure_core(scales: list[int]) -> None:
 def main() -> int:
     """Measure what was asked for; 1 where a command failed."""
     options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if options.only is None or options.only != ["core"]:
             measure_commands(options.scale, options.runs, options.only)
