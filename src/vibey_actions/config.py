@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ MAX_NAME_BYTES: Final = 63
 """PostgreSQL cuts longer names with only a notice, so that two of them could become one."""
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_QUALIFIED: Final = re.compile(r'(?P<schema>[^".]+|"(?:[^"]|"")+")\.(?P<table>[^".]+|"(?:[^"]|"")+")')
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -59,6 +60,7 @@ class Config:
     exclude: tuple[str, ...] = ()
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     migrations: Migrations | None = None
+    schemas: tuple[str, ...] = ("public",)
 
 
 def load_config(root: Path, file: Path | None = None) -> Config:
@@ -103,14 +105,15 @@ def parse_config(text: str, file: str, base: Path) -> Config:
         reason = str(error) if isinstance(error, ValueError) else "it nests too deep"
         raise SettingError(f"{file} is not valid TOML: {reason}", "mend the file at the place that is named") from error
     top = _Section(file, (), values, ("state", "migrations", "tables"))
-    state = top.section("state", ("public", "profile", "exclude"))
+    state = top.section("state", ("public", "profile", "schemas", "exclude"))
     tables = {name: _table(top, name) for name in top.section("tables", None).values}
     config = Config(
         public=state.boolean("public"),
         profile=_profile(state),
-        exclude=_names(state, "exclude"),
+        exclude=_names(state, "exclude", check_table_name),
         tables=tables,
         migrations=_migrations(top, base),
+        schemas=_schemas(state),
     )
     for name in config.exclude:
         if name in tables:
@@ -187,10 +190,31 @@ def _profile(state: _Section) -> str | None:
         raise SettingError(f"{state.file}: {state.name('profile')}: {error.message}", error.hint) from None
 
 
-def _names(section: _Section, key: str) -> tuple[str, ...]:
+def _schemas(state: _Section) -> tuple[str, ...]:
+    schemas = _names(state, "schemas", check_name)
+    if "schemas" not in state.values:
+        return ("public",)
+    where = f"{state.file}: {state.name('schemas')}"
+    if not schemas:
+        raise SettingError(f"{where} names no schema", 'name at least one: schemas = ["public"]')
+    if "profile" in state.values:
+        raise SettingError(
+            f"{where} and {state.name('profile')} exclude each other",
+            "remove schemas: a profile declares tables of schema public",
+        )
+    for name in schemas:
+        if name in ("vibey_actions", "information_schema") or name.startswith("pg_"):
+            whose = "keeps the sync's own records" if name == "vibey_actions" else "is PostgreSQL's own"
+            raise SettingError(
+                f"{where} names {name}, which {whose}", "take it out: the rows of this schema are never synced"
+            )
+    return schemas
+
+
+def _names(section: _Section, key: str, check: Callable[[str, str], None]) -> tuple[str, ...]:
     names = section.texts(key)
     for name in names:
-        check_name(name, f"{section.file}: {section.name(key)}")
+        check(name, f"{section.file}: {section.name(key)}")
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SettingError(f"{section.file}: {section.name(key)} names {twice} twice", "name it once")
@@ -209,8 +233,18 @@ def check_name(name: str, where: str) -> None:
         )
 
 
+def check_table_name(name: str, where: str) -> None:
+    """The same for a table's name in a document, which may be ``schema.table``, each quoted where SQL needs it."""
+    qualified = _QUALIFIED.fullmatch(name)
+    if qualified is None or len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES:
+        check_name(name, where)
+        return
+    for part in qualified.groups():
+        check_name(part[1:-1].replace('""', '"') if part.startswith('"') else part, where)
+
+
 def _table(top: _Section, name: str) -> TableConfig:
-    check_name(name, f"{top.file}: tables")
+    check_table_name(name, f"{top.file}: tables")
     section = top.section("tables", None).section(name, ("conflict", "otherwise", "newest-by", "append-only"))
     rule = _rule(section, "conflict", tuple(Rule))
     otherwise = _rule(section, "otherwise", tuple(rule for rule in Rule if rule is not Rule.COLUMNS))

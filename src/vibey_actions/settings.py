@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from vibey_actions.config import check_name
+from vibey_actions.config import check_table_name
 from vibey_actions.errors import SettingError
 from vibey_actions.state.declaration import Rule
 
@@ -191,7 +191,7 @@ def _conflict(entry: str) -> tuple[str, Rule]:
             f"VIBEY_STATE_CONFLICTS holds {entry.strip() or 'an empty entry'}, which is not table=rule",
             "write table=rule, with commas between: customer=mine,invoice=theirs",
         )
-    check_name(table, "VIBEY_STATE_CONFLICTS")
+    check_table_name(table, "VIBEY_STATE_CONFLICTS")
     try:
         return table, Rule(rule)
     except ValueError:

@@ -143,7 +143,10 @@ def test_the_configuration_of_init_is_valid_with_every_key(tmp_path: Path) -> No
     text = (tmp_path / CONFIG).read_text()
     live = re.sub(r"^# (\[|[a-z-]+ = )", r"\1", text, flags=re.M)
     one, two = live.split("# ... or a migrator")
-    write(tmp_path / CONFIG, one + two[two.index("# What settles") :])
+    rules = two[two.index("# What settles") :]
+    write(tmp_path / CONFIG, re.sub(r"^profile = .*\n", "", one, flags=re.M) + rules)
+    assert loaded(tmp_path).schemas == ("public", "app")
+    write(tmp_path / CONFIG, re.sub(r"^schemas = .*\n", "", one, flags=re.M) + rules)
     directory = loaded(tmp_path)
     assert directory.migrations is not None
     assert directory.migrations.directory == tmp_path / "db/migrations"

@@ -79,7 +79,7 @@ def test_every_key_is_optional(text: str) -> None:
         ("[stat]", "stat"),
         ("public = true", "public"),
         ("[state]\npubic = true", "state.pubic"),
-        ('[state]\nschemas = ["public"]', "state.schemas"),
+        ('[state]\nschema = ["public"]', "state.schema"),
         ('[migrations]\ndir = "x"', "migrations.dir"),
         ('[tables.customer]\nnewest_by = "t"', "tables.customer.newest_by"),
         ('[tables."a.b"]\nrule = "mine"', 'tables."a.b".rule'),
@@ -209,3 +209,38 @@ def test_columns_and_its_second_rule_are_read() -> None:
 def test_a_second_rule_that_cannot_be_is_refused(text: str, message: str) -> None:
     """The second rule needs the first, a rule of its own kind and its column; append-only excludes both."""
     assert message in refusal(f"[tables.t]\n{text}")
+
+
+def test_schemas_are_read_and_public_is_the_default() -> None:
+    """Left out they are public alone; named ones stand in the order of the file."""
+    assert parse("").schemas == ("public",)
+    assert parse('[state]\nschemas = ["app", "Größe", "public"]').schemas == ("app", "Größe", "public")
+
+
+@pytest.mark.parametrize(
+    ("schemas", "message"),
+    [
+        ("[]", "names no schema"),
+        ('["vibey_actions"]', "vibey_actions"),
+        ('["pg_catalog"]', "pg_catalog, which is PostgreSQL's own"),
+        ('["public", "information_schema"]', "information_schema, which is PostgreSQL's own"),
+        ('["app", "app"]', "app twice"),
+        ('["public"]\nprofile = "vibey"', "exclude each other"),
+        (f'["{"x" * 64}"]', "64 bytes"),
+        ('[""]', "empty name"),
+        ('"app"', "a list of texts"),
+    ],
+)
+def test_schemas_that_cannot_be_are_refused(schemas: str, message: str) -> None:
+    """Neither our own schema nor PostgreSQL's, none twice, and none beside a profile."""
+    assert message in refusal(f"[state]\nschemas = {schemas}")
+
+
+def test_a_table_of_another_schema_may_have_two_long_names() -> None:
+    """Each part of a qualified name has its own 63 bytes; a name that is not qualified has them once."""
+    long = "x" * 63
+    name = f'{long}."{"y" * 61}""z"'
+    assert parse(f"[tables.'{name}']\nappend-only = true").tables.keys() == {name}
+    assert parse(f"[state]\nexclude = ['{name}']").exclude == (name,)
+    for wrong in (f"{long}x.t", f"t.{long}x", f'"{long}x"."t"', f"{long}.{long}.t"):
+        assert "bytes long" in refusal(f"[tables.'{wrong}']\nappend-only = true")

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -18,6 +19,7 @@ from vibey_actions.config import Config, TableConfig
 from vibey_actions.errors import SettingError, TableRefused
 from vibey_actions.postgres.connection import saying, visible
 from vibey_actions.postgres.exact import exact
+from vibey_actions.postgres.naming import PUBLIC, document_name
 from vibey_actions.postgres.order import parents_first
 from vibey_actions.postgres.profiles import check_columns, check_tables, declared_counters, declared_sequences
 from vibey_actions.postgres.sql import blocks, identifier
@@ -26,7 +28,6 @@ from vibey_actions.postgres.versions_query import in_user_settings
 from vibey_actions.state.declaration import Declaration, Table
 from vibey_actions.state.profiles import OWN_TABLES, Profile, ProfileTable, profile
 
-_SCHEMA: Final = "public"
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
 _NUMBERS: Final = ("smallint", "integer", "bigint", "numeric")
 _MODIFIER: Final = re.compile(r"\([^)]*\)")
@@ -35,8 +36,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
+    """``name`` is the table's name in a document, ``relname`` that in its schema."""
+
     oid: int
     name: str
+    schema: str
+    relname: str
     partitioned: bool
     of_extension: bool
     key: tuple[str, ...]
@@ -59,7 +64,7 @@ def read_catalog(
     exact_rows: bool | None = None,
     notice: Callable[[str], None] | None = None,
 ) -> Catalog:
-    """The synced tables of schema public as ``config`` declares them.
+    """The synced tables of the configured schemas (public unless said otherwise) as ``config`` declares them.
 
     ``version_tables`` are the tables that the ``versions`` query reads (see ``tables_read_by``), never synced.
     ``exact_rows`` says whether columns that JSON would change are carried as text; by default without a profile. Raises
@@ -67,7 +72,8 @@ def read_catalog(
     table is missing, SettingError where the configuration names what is not there.
     """
     with saying("reading the catalog"):
-        relations = _relations(connection)
+        _refuse_missing_schemas(connection, config)
+        relations = _relations(connection, config.schemas)
         chosen = _choose(relations, config, version_tables)
         _refuse_keyless(chosen)
         _check_names(config, {r.name for r in relations}, {r.name for r in chosen}, notice)
@@ -81,39 +87,75 @@ def read_catalog(
     return Catalog(tables, order, Declaration({name: table.table for name, table in tables.items()}))
 
 
-def tables_read_by(connection: psycopg.Connection, query: str) -> frozenset[str]:
-    """The tables of schema public that ``query`` reads, asked of the planner; a partition under its root's name.
+def existing_schemas(connection: psycopg.Connection, names: Iterable[str]) -> tuple[str, ...]:
+    """Those of ``names`` that the database has, in the same order."""
+    with saying("reading the catalog"):
+        found = {s.nspname for s in _query(connection, "schemas", {"names": list(names)})}
+    return tuple(name for name in names if name in found)
+
+
+def _refuse_missing_schemas(connection: psycopg.Connection, config: Config) -> None:
+    existing = existing_schemas(connection, config.schemas)
+    missing = [visible(name) for name in config.schemas if name not in (*existing, PUBLIC)]
+    if missing:
+        raise SettingError(
+            f"not in the database, but named by state.schemas: {', '.join(missing)}",
+            "correct the name, or run `vibey-actions migrate` where a migration makes the schema",
+        )
+
+
+def tables_read_by(connection: psycopg.Connection, query: str, schemas: Sequence[str] = (PUBLIC,)) -> frozenset[str]:
+    """The tables of ``schemas`` that ``query`` reads, asked of the planner; a partition under its root's name.
 
     The query is planned, not run, with the database's own search_path. Raises SettingError where it cannot be,
     SchemaMismatch where a table of it is missing.
     """
     with in_user_settings(connection):
         plan = connection.execute(f"EXPLAIN (FORMAT JSON, VERBOSE) {query}", prepare=True).fetchone()
-    found = sorted(_relations_of(plan[0] if plan else []))
+    found = sorted(pair for pair in _relations_of(plan[0] if plan else []) if pair[0] in schemas)
+    named = {"schemas": [schema for schema, _ in found], "names": [name for _, name in found]}
     with saying("reading the catalog"):
-        return frozenset(name for (name,) in connection.execute(blocks("catalog")["roots"], {"names": found}))
+        return frozenset(document_name(r.nspname, r.relname) for r in _query(connection, "roots", named))
 
 
-def _relations_of(plan: Any) -> set[str]:
-    """Every relation of schema public that a plan's nodes name, at any depth."""
+def _relations_of(plan: Any) -> set[tuple[str, str]]:
+    """Schema and name of every relation that a plan's nodes name, at any depth."""
     if isinstance(plan, list):
         return set().union(*map(_relations_of, plan))
     if not isinstance(plan, dict):
         return set()
-    own = {plan["Relation Name"]} if plan.get("Schema") == _SCHEMA and "Relation Name" in plan else set()
+    own = {(str(plan["Schema"]), str(plan["Relation Name"]))} if {"Schema", "Relation Name"} <= plan.keys() else set()
     return own.union(*map(_relations_of, plan.values()))
 
 
-def _relations(connection: psycopg.Connection) -> list[_Relation]:
-    return [
-        _Relation(r.oid, r.relname, r.partitioned, r.of_extension, tuple(r.key))
-        for r in _query(connection, "tables", None)
+def _relations(connection: psycopg.Connection, schemas: Sequence[str]) -> list[_Relation]:
+    found = [
+        _Relation(
+            r.oid,
+            document_name(r.nspname, r.relname),
+            r.nspname,
+            r.relname,
+            r.partitioned,
+            r.of_extension,
+            tuple(r.key),
+        )
+        for r in _query(connection, "tables", {"schemas": list(schemas)})
     ]
+    found.sort(key=lambda relation: relation.name)
+    for one, other in pairwise(found):
+        if one.name == other.name:
+            raise TableRefused(
+                f"two tables have the name {visible(one.name)} in a state: one of schema public with a dot in its "
+                "name, and one of another schema",
+                "rename one of them, or take the schema out of schemas in [state]",
+            )
+    return found
 
 
 def _choose(relations: list[_Relation], config: Config, version_tables: frozenset[str]) -> list[_Relation]:
     own = [r for r in relations if not r.of_extension]
     if config.profile is None:
+        # Only those in public are ours, and unqualified names stand for tables of public.
         never = OWN_TABLES | version_tables | set(config.exclude)
         return [r for r in own if r.name not in never]
     declared = profile(config.profile)
@@ -149,14 +191,18 @@ def _refuse_generated_keys(relations: list[_Relation], parts: _Parts) -> None:
 def _check_names(config: Config, existing: set[str], chosen: set[str], notice: Callable[[str], None] | None) -> None:
     for name in sorted(config.tables):
         if name not in chosen:
-            why = "is not synced" if name in existing else "does not exist in schema public"
+            why = "is not synced" if name in existing else f"does not exist in {_schemas(config)}"
             raise SettingError(
                 f"[tables.{visible(name)}] is configured, but the table {why}",
                 "correct the name, or remove the section from .github/vibey-state.toml",
             )
     for name in sorted(set(config.exclude) - existing):
         if notice is not None:
-            notice(f"exclude names the table {visible(name)}, which does not exist in schema public")
+            notice(f"exclude names the table {visible(name)}, which does not exist in {_schemas(config)}")
+
+
+def _schemas(config: Config) -> str:
+    return f"the schemas {', '.join(map(visible, config.schemas))}" if config.schemas != (PUBLIC,) else "schema public"
 
 
 def _parts(connection: psycopg.Connection, relations: list[_Relation]) -> _Parts:
@@ -205,8 +251,8 @@ def _table(relation: _Relation, parts: _Parts, config: TableConfig, declared: Pr
     sequences += [s for s in (declared_sequences(declared) if declared else ()) if s not in sequences]
     return PgTable(
         table=_core_table(relation, columns, config, declared or ProfileTable(relation.key)),
-        schema=_SCHEMA,
-        relname=relation.name,
+        schema=relation.schema,
+        relname=relation.relname,
         oid=relation.oid,
         partitioned=relation.partitioned,
         columns=columns,

@@ -9,12 +9,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+
+import psycopg
 
 from vibey_actions.config import Config
 from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch, VibeyError
 from vibey_actions.postgres.apply import apply
-from vibey_actions.postgres.catalog import read_catalog
+from vibey_actions.postgres.catalog import existing_schemas, read_catalog
 from vibey_actions.postgres.connection import connect, saying
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.postgres.scratch import scratch_database
@@ -56,7 +59,7 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> None:
         connect(scratch, purpose="lift") as writing,
     ):
         with reading.transaction():
-            catalog = read_catalog(reading, _without_tables(config), exact_rows=config.profile is None)
+            catalog = read_catalog(reading, _without_tables(reading, config), exact_rows=config.profile is None)
             snapshot = Snapshot(reading, catalog, document.schema, {})
             changes, _ = replacement(snapshot.declaration, document, snapshot.view)
             agreements = snapshot.agreements(changes)
@@ -77,9 +80,9 @@ def _unload(
         write_database(snapshot.declaration, snapshot.view, writer)
 
 
-def _without_tables(config: Config) -> Config:
-    """At older migrations a declared table or column may not be there yet, and nothing is merged there."""
-    return Config(config.public, None, config.exclude, {}, config.migrations)
+def _without_tables(scratch: psycopg.Connection, config: Config) -> Config:
+    """At older migrations a declared schema, table or column may not be there yet, and nothing is merged there."""
+    return replace(config, profile=None, tables={}, schemas=existing_schemas(scratch, config.schemas))
 
 
 def _cannot(theirs: list[str], mine: list[str], why: str) -> VibeyError:

@@ -79,7 +79,7 @@ class PgStore:
     def _read_catalog(self, connection: psycopg.Connection) -> Catalog:
         migrations = self.config.migrations
         query = migrations.versions if migrations else None
-        versions = tables_read_by(connection, query) if query else frozenset()
+        versions = tables_read_by(connection, query, self.config.schemas) if query else frozenset()
         catalog = read_catalog(connection, self.config, version_tables=versions, notice=self.notice)
         declaration: Declaration = catalog.declaration.with_overrides(self.overrides)
         return Catalog(catalog.tables, catalog.parents_first, declaration)

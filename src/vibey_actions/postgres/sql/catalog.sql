@@ -1,8 +1,13 @@
+-- name: schemas
+-- In: names. Out: those that there are.
+SELECT nspname FROM pg_catalog.pg_namespace WHERE nspname = ANY (%(names)s)
+
 -- name: tables
--- Every table of schema public that holds rows under its own name: ordinary ones, and the roots of partitioned ones.
+-- In: schemas. Every table of theirs that holds rows under its own name: ordinary ones, and the roots of partitioned ones.
 -- Foreign tables hold none; as partitions they exclude a primary key, so that the root is refused for the lack of one.
--- Out: oid, name, partitioned, whether an extension owns it, the primary key's columns in their declared order.
+-- Out: oid, schema, name, partitioned, whether an extension owns it, the primary key's columns in their declared order.
 SELECT c.oid,
+       n.nspname,
        c.relname,
        c.relkind = 'p' AS partitioned,
        EXISTS (
@@ -19,8 +24,7 @@ SELECT c.oid,
        ) AS key
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = 'public' AND c.relkind IN ('r', 'p') AND NOT c.relispartition
-ORDER BY c.relname COLLATE "C"
+WHERE n.nspname = ANY (%(schemas)s) AND c.relkind IN ('r', 'p') AND NOT c.relispartition
 
 -- name: columns
 -- In: oids. Out, in attribute order: the table's oid, name, type as written, type with domains resolved, how its JSON
@@ -119,9 +123,12 @@ JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace
 WHERE n.nspname = 'public' AND s.relkind = 'S'
 
 -- name: roots
--- In: names of relations of schema public. Out: the same, a partition under its root's name.
-SELECT DISTINCT COALESCE(root.relname, c.relname)
-FROM pg_catalog.pg_class c
-JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-LEFT JOIN pg_catalog.pg_class root ON root.oid = pg_catalog.pg_partition_root(c.oid)
-WHERE n.nspname = 'public' AND c.relname = ANY (%(names)s)
+-- In: schemas and names of relations, side by side. Out: the same, a partition under its root's schema and name.
+SELECT DISTINCT rn.nspname, root.relname
+FROM ROWS FROM (
+    pg_catalog.unnest(%(schemas)s::text[]), pg_catalog.unnest(%(names)s::text[])
+) AS wanted (nspname, relname)
+JOIN pg_catalog.pg_namespace n ON n.nspname = wanted.nspname
+JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = wanted.relname
+JOIN pg_catalog.pg_class root ON root.oid = COALESCE(pg_catalog.pg_partition_root(c.oid)::pg_catalog.oid, c.oid)
+JOIN pg_catalog.pg_namespace rn ON rn.oid = root.relnamespace
