@@ -13,13 +13,13 @@ import psycopg
 
 from vibey_actions.errors import RowRefused, StateMoved
 from vibey_actions.postgres.agreement import TableAgreement
-from vibey_actions.postgres.chunks import Within, chunk_states
+from vibey_actions.postgres.chunks import Within, chunk_states, without
 from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.counters import advance_counters, advance_sequences
-from vibey_actions.postgres.links import refuse_orphans, release_links
-from vibey_actions.postgres.sql import identifier, identifiers
+from vibey_actions.postgres.links import refuse_orphans
 from vibey_actions.postgres.staging import Stage
 from vibey_actions.postgres.tables import Catalog, PgTable
+from vibey_actions.postgres.writing import write
 from vibey_actions.state.bounds import chunk_of
 from vibey_actions.state.spool import Spool
 
@@ -34,10 +34,10 @@ def apply(
 ) -> dict[str, TableAgreement]:
     """Write ``changes`` in the caller's transaction.
 
-    ``agreements`` hold the changed tables as the snapshot read them; what comes back holds them as they are after the
-    changes, with None for a chunk in which somebody else wrote meanwhile. Raises StateMoved where a row is not what the
-    snapshot read or a lock is not to be had, Conflicts where a deletion would leave rows without their parent,
-    RowRefused where a trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
+    ``agreements`` hold changed tables as the snapshot read them; what comes back holds these as they are after the
+    changes, with None for a chunk in which anybody else, a trigger too, wrote as well. Raises StateMoved where a row is
+    not what the snapshot read or a lock is not to be had, Conflicts where the rows of both ends break a foreign key or
+    a unique index, RowRefused where a trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
     """
     lock(connection, catalog, changes)
     stages = {
@@ -46,7 +46,7 @@ def apply(
     }
     for name, stage in stages.items():
         _guard(connection, stage, changes[name])
-    chunks = {name: _Chunks(catalog.tables[name], agreements[name], changes[name]) for name in stages}
+    chunks = {name: _Chunks(stages[name], agreements[name], changes[name]) for name in stages if name in agreements}
     for touched in chunks.values():
         touched.before(connection)
     _write(connection, catalog, stages)
@@ -83,86 +83,42 @@ def _guard(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None
 class _Chunks:
     """The chunks of a table that the changes fall into, before and after."""
 
-    def __init__(self, table: PgTable, agreed: TableAgreement, changes: Spool) -> None:
-        self._table = table
+    def __init__(self, stage: Stage, agreed: TableAgreement, changes: Spool) -> None:
+        self._stage = stage
         self._agreed = agreed
         self._touched = sorted({chunk_of(agreed.bounds, change.key) for change in changes})
         everything = len(self._touched) == len(agreed.states)
         self._within = None if everything else Within(agreed.bounds, self._touched)
-        self._undisturbed: list[int] = []
+        self._expected: dict[int, bytes] = {}
 
-    def _states(self, connection: psycopg.Connection) -> list[bytes]:
-        return chunk_states(connection, self._table, self._agreed.salt, self._agreed.bounds, self._within)
+    def _states(self, connection: psycopg.Connection, *, staged: bool) -> list[bytes]:
+        rows = self._stage.holds("r") if staged else "true"
+        agreed = self._agreed
+        return chunk_states(connection, self._stage.table, agreed.salt, agreed.bounds, self._within, rows=rows)
 
     def before(self, connection: psycopg.Connection) -> None:
-        states = self._states(connection)
-        self._undisturbed = [chunk for chunk in self._touched if states[chunk] == self._agreed.states[chunk]]
+        states, staged = (self._states(connection, staged=staged) for staged in (False, True))
+        self._expected = {
+            chunk: without(states[chunk], staged[chunk])
+            for chunk in self._touched
+            if states[chunk] == self._agreed.states[chunk]
+        }
 
     def after(self, connection: psycopg.Connection) -> TableAgreement:
         states: list[bytes | None] = list(self._agreed.states)
-        now = self._states(connection)
+        now, staged = (self._states(connection, staged=staged) for staged in (False, True))
         for chunk in self._touched:
-            states[chunk] = None
-        for chunk in self._undisturbed:
-            states[chunk] = now[chunk]
+            rest = without(now[chunk], staged[chunk])
+            states[chunk] = now[chunk] if self._expected.get(chunk) == rest else None
         return TableAgreement(self._agreed.shape, self._agreed.salt, self._agreed.bounds, states)
 
 
 def _write(connection: psycopg.Connection, catalog: Catalog, stages: Mapping[str, Stage]) -> None:
-    parents_first = [stages[name] for name in catalog.parents_first if name in stages]
     refuse_orphans(connection, catalog, stages)
-    release_links(connection, catalog, stages)
-    for stage in reversed(parents_first):
-        _delete(connection, stage)
-    for stage in parents_first:
-        _update(connection, stage, self_references=False)
-        _insert(connection, stage)
-        _update(connection, stage, self_references=True)
-    for stage in parents_first:
+    write(connection, catalog, stages)
+    for stage in stages.values():
         advance_sequences(connection, stage)
         advance_counters(connection, stage)
-
-
-def _delete(connection: psycopg.Connection, stage: Stage) -> None:
-    with saying(f"deleting rows of {stage.table.name}"):
-        connection.execute(
-            f"DELETE FROM {_target(stage.table)} r USING {stage.name} s"
-            f" WHERE s.op = 'd' AND {stage.match('r', 's')}".encode()
-        )
-
-
-def _update(connection: psycopg.Connection, stage: Stage, *, self_references: bool) -> None:
-    """Columns that reference the table itself are written once every row is in."""
-    table = stage.table
-    own = set(table.self_references)
-    columns = [
-        column.name
-        for column in table.carried
-        if column.name not in table.table.key and column.identity != "a" and (column.name in own) == self_references
-    ]
-    if not columns:
-        return
-    values = ", ".join(f"{identifier(name)} = {stage.value(name, 's')}" for name in columns)
-    with saying(f"updating rows of {table.name}"):
-        connection.execute(
-            f"UPDATE {_target(table)} r SET {values} FROM {stage.name} s"
-            f" WHERE s.op = 'u' AND {stage.match('r', 's')}".encode()
-        )
-
-
-def _insert(connection: psycopg.Connection, stage: Stage) -> None:
-    table = stage.table
-    names = [column.name for column in table.carried]
-    values = ", ".join(stage.value(name, "s") for name in names)
-    with saying(f"inserting rows into {table.name}"):
-        connection.execute(
-            f"INSERT INTO {table.sql} ({identifiers(names)}) OVERRIDING SYSTEM VALUE"
-            f" SELECT {values} FROM {stage.name} s WHERE s.op = 'i' ORDER BY s.n".encode()
-        )
-
-
-def _target(table: PgTable) -> str:
-    return table.sql if table.partitioned else f"ONLY {table.sql}"
 
 
 def _check_written(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:

@@ -25,6 +25,12 @@ def rows_in(state: bytes | None) -> int:
     return int.from_bytes(state[:8], "big") if state is not None else 0
 
 
+def without(state: bytes, part: bytes) -> bytes:
+    """The state of a chunk's rows but for some of them, whose state is ``part``."""
+    rest = int.from_bytes(state[8:], "big") ^ int.from_bytes(part[8:], "big")
+    return (rows_in(state) - rows_in(part)).to_bytes(8, "big") + rest.to_bytes(32, "big")
+
+
 @dataclass(frozen=True, slots=True)
 class Within:
     """Only the rows of some ``chunks``, cut at ``bounds``."""
@@ -45,11 +51,20 @@ def texts(bounds: Sequence[bytes]) -> list[str]:
 
 
 def chunk_states(
-    connection: psycopg.Connection, table: PgTable, salt: bytes, bounds: Sequence[bytes], within: Within | None = None
+    connection: psycopg.Connection,
+    table: PgTable,
+    salt: bytes,
+    bounds: Sequence[bytes],
+    within: Within | None = None,
+    *,
+    rows: str = "true",
 ) -> list[bytes]:
-    """The state of every chunk, in order. With ``within``, chunks that hold none of its rows come out as EMPTY."""
+    """The state of every chunk, in order, over the rows (``r``) that the condition ``rows`` takes.
+
+    With ``within``, chunks that hold none of its rows come out as EMPTY.
+    """
     key = key_text(table, "r")
-    where = f" WHERE {within.condition(key)}" if within else ""
+    where = f" WHERE {within.condition(key) if within else 'true'} AND {rows}"
     query = (
         f"SELECT width_bucket({key}, {value('bounds')}::text[]), count(*),"
         f" bit_xor(('x' || encode(sha256({value('salt')} || {row_image(table, 'r')}), 'hex'))::bit(256))::text"

@@ -48,6 +48,11 @@ def row_image(table: PgTable, alias: str) -> str:
     return f"record_send({row})" if binary else f"textsend({row}::text)"
 
 
+def target(table: PgTable) -> str:
+    """The table itself, without those that inherit from it; a partitioned one with its partitions."""
+    return table.sql if table.partitioned else f"ONLY {table.sql}"
+
+
 def table_source(table: PgTable, alias: str) -> str:
     """The FROM item with the table's carried columns as they are."""
     return _source(table, alias, [identifier(column.name) for column in table.carried], bare=True)
@@ -64,10 +69,9 @@ def row_source(table: PgTable, alias: str) -> str:
 
 
 def _source(table: PgTable, alias: str, columns: list[str], *, bare: bool) -> str:
-    only = "" if table.partitioned else "ONLY "
     if bare and len(table.carried) == len(table.columns):
-        return f"{only}{table.sql} {alias}"
-    return f"(SELECT {', '.join(columns)} FROM {only}{table.sql} base) {alias}"
+        return f"{target(table)} {alias}"
+    return f"(SELECT {', '.join(columns)} FROM {target(table)} base) {alias}"
 
 
 def key_text(table: PgTable, alias: str) -> str:

@@ -8,7 +8,7 @@ import psycopg
 
 from vibey_actions.errors import Conflicts
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.expressions import key_text
+from vibey_actions.postgres.expressions import key_text, target
 from vibey_actions.postgres.sql import identifier
 from vibey_actions.postgres.staging import Stage
 from vibey_actions.postgres.tables import Catalog, ForeignKey, PgTable
@@ -36,21 +36,40 @@ def refuse_orphans(connection: psycopg.Connection, catalog: Catalog, stages: Map
 
 
 def release_links(connection: psycopg.Connection, catalog: Catalog, stages: Mapping[str, Stage]) -> None:
-    """Take the references of rows that are to be updated off rows that are to be deleted, before they are."""
+    """Take references off rows that are to be deleted, before they are: those of rows that stay, and around a cycle
+    those of rows that are deleted later. Raises psycopg.Error."""
     for child, key, parent in _links_to_deleted(catalog, stages):
         own = stages.get(child.name)
-        if own is None:
+        if own is None or any(child.column(name).generated for name in key.columns):
             continue
-        nullable = all(not child.column(name).not_null for name in key.columns)
+        nullable = not any(child.column(name).not_null for name in key.columns)
         values = ", ".join(
             f"{identifier(name)} = {'NULL' if nullable else own.value(name, 'o')}" for name in key.columns
         )
-        with saying(f"re-pointing rows of {child.name}"):
-            connection.execute(
-                f"UPDATE {child.sql} c SET {values} FROM {own.name} o, {parent.table.sql} p, {parent.name} s"
-                f" WHERE o.op = 'u' AND {own.match('c', 'o')} AND {_references(key)}"
-                f" AND s.op = 'd' AND {parent.match('p', 's')}".encode()
-            )
+        which = "o.op <> 'i'" if nullable and _is_late(catalog, key) else "o.op = 'u'"
+        connection.execute(
+            f"UPDATE {target(child)} c SET {values} FROM {own.name} o, {target(parent.table)} p, {parent.name} s"
+            f" WHERE {which} AND {own.match('c', 'o')} AND {_references(key)}"
+            f" AND s.op = 'd' AND {parent.match('p', 's')}".encode()
+        )
+
+
+def late_columns(catalog: Catalog, name: str, *, itself: bool = True) -> frozenset[str]:
+    """Columns of ``name`` that are written once all rows are in: they reference, around a cycle, a table that is
+    written later, or (``itself``) the table itself."""
+    table = catalog.tables[name]
+    return frozenset(
+        column
+        for key in table.foreign_keys
+        if _is_late(catalog, key) and (itself or key.references != name)
+        for column in key.columns
+        if not table.column(column).not_null and not table.column(column).generated
+    ) - frozenset(table.table.key)
+
+
+def _is_late(catalog: Catalog, key: ForeignKey) -> bool:
+    order = catalog.parents_first
+    return key.references in catalog.tables and order.index(key.references) >= order.index(key.table)
 
 
 def _links_to_deleted(catalog: Catalog, stages: Mapping[str, Stage]) -> Iterator[tuple[PgTable, ForeignKey, Stage]]:
@@ -63,7 +82,7 @@ def _links_to_deleted(catalog: Catalog, stages: Mapping[str, Stage]) -> Iterator
 
 def _joined(child: PgTable, key: ForeignKey, parent: Stage) -> str:
     return (
-        f"FROM {child.sql} c JOIN {parent.table.sql} p ON {_references(key)}"
+        f"FROM {target(child)} c JOIN {target(parent.table)} p ON {_references(key)}"
         f" JOIN {parent.name} s ON s.op = 'd' AND {parent.match('p', 's')} WHERE true"
     )
 

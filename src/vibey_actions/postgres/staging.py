@@ -93,6 +93,10 @@ class Stage:
             return " AND ".join(pairs)
         return f"{key_text(self.table, row)} = {staged}.k"
 
+    def holds(self, row: str) -> str:
+        """The condition that a row of the table is staged."""
+        return f"EXISTS (SELECT FROM {self.name} held WHERE {self.match(row, 'held')})"
+
     def current(self, connection: psycopg.Connection) -> Iterator[bytes | None]:
         """For every staged change, in order, the canonical text of the row that is in the table now."""
         first_key = identifier(self.table.table.key[0])
