@@ -8,12 +8,16 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from tests.faults.cases import CONFIG, FIRST_MIGRATION, SCENARIOS, Case, prepared
+from tests.support.github_server import GitHubServer
 from tests.support.machines import BRANCH, Branch, Machine
 from vibey_actions.keys import format_key, parse_key
+from vibey_actions.remotes.git import GitRemote
+from vibey_actions.remotes.github import GitHubRemote
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,12 +54,34 @@ def git_branch(tmp_path: Path, key_text: str) -> Branch:
     return Branch(path, parse_key(key_text), {"VIBEY_STATE_REMOTE": str(path), "VIBEY_STATE_BRANCH": BRANCH})
 
 
+@pytest.fixture
+def github_here(tmp_path: Path) -> Iterator[GitHubServer]:
+    """The test server in this process, where faults can be armed and requests counted."""
+    with GitHubServer(tmp_path / "github") as server:
+        server.add_repository("example/app")
+        yield server
+
+
+def _at(server: GitHubServer, key_text: str) -> Branch:
+    settings = {"VIBEY_STATE_REPOSITORY": "example/app", "GITHUB_API_URL": server.url, "GH_TOKEN": server.token}
+    return Branch(server.repositories["example/app"].path, parse_key(key_text), settings)
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries do not wait."""
+    for remote in (GitRemote, GitHubRemote):
+        monkeypatch.setitem(cast(Any, remote.__init__).__kwdefaults__, "sleep", lambda _: None)
+
+
 @pytest.fixture(params=["git", "github"])
 def branch(request: pytest.FixtureRequest, key_text: str) -> Branch:
     """A branch at either kind of remote."""
     if request.param == "git":
         found: Branch = request.getfixturevalue("git_branch")
         return found
+    if request.param == "github-here":
+        return _at(request.getfixturevalue("github_here"), key_text)
     url, token, folder = request.getfixturevalue("github")
     name = f"app{next(request.getfixturevalue('github_numbers'))}"
     settings = {"VIBEY_STATE_REPOSITORY": f"example/{name}", "GITHUB_API_URL": url, "GH_TOKEN": token}

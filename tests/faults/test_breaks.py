@@ -73,16 +73,6 @@ CASES = [
 ]
 
 
-@pytest.fixture
-def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries do not wait."""
-    from vibey_actions.remotes.git import GitRemote
-    from vibey_actions.remotes.github import GitHubRemote
-
-    for remote in (GitRemote, GitHubRemote):
-        monkeypatch.setitem(remote.__init__.__kwdefaults__, "sleep", lambda _: None)
-
-
 @pytest.mark.parametrize(("branch", "case", "broken"), CASES, indirect=["branch", "case"])
 @pytest.mark.usefixtures("no_waiting")
 def test_a_break_at_any_step_is_one_clear_error(case: Case, broken: str, request: pytest.FixtureRequest) -> None:
