@@ -6,7 +6,8 @@ be what the snapshot read. Rows are written parents first, deleted children firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from itertools import zip_longest
 
 import psycopg
@@ -14,7 +15,7 @@ import psycopg
 from vibey_actions.errors import RowRefused, StateMoved
 from vibey_actions.postgres.agreement import TableAgreement
 from vibey_actions.postgres.chunks import Within, chunk_states, without
-from vibey_actions.postgres.connection import saying
+from vibey_actions.postgres.connection import own_search_path, saying
 from vibey_actions.postgres.counters import advance_counters, advance_sequences
 from vibey_actions.postgres.links import refuse_orphans
 from vibey_actions.postgres.staging import Stage
@@ -72,12 +73,25 @@ def lock(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str,
 
 
 def _guard(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:
-    for change, now in zip_longest(changes, stage.current(connection)):
-        if change is None or now != change.before:
-            key = change.key.decode("ascii") if change is not None else "(two rows under one key)"
-            raise StateMoved(
-                f"table {stage.table.name}, row {key}: it changed here since it was read", "nothing was written"
-            )
+    key = _first_unlike(connection, stage, ((change.key, change.before) for change in changes))
+    if key is not None:
+        raise StateMoved(
+            f"table {stage.table.name}, row {key}: it changed here since it was read", "nothing was written"
+        )
+
+
+def _first_unlike(
+    connection: psycopg.Connection, stage: Stage, expected: Iterator[tuple[bytes, bytes | None]]
+) -> str | None:
+    """The key of the first staged row that is not in the table as ``expected``; None where all are."""
+    # Closed before anything else is asked of the connection, which the stream of rows occupies.
+    with closing(stage.current(connection)) as rows:
+        for change, now in zip_longest(expected, rows):
+            if change is None:
+                return "(two rows under one key)"
+            if now != change[1]:
+                return change[0].decode("ascii")
+    return None
 
 
 class _Chunks:
@@ -115,7 +129,8 @@ class _Chunks:
 
 def _write(connection: psycopg.Connection, catalog: Catalog, stages: Mapping[str, Stage]) -> None:
     refuse_orphans(connection, catalog, stages)
-    write(connection, catalog, stages)
+    with own_search_path(connection):
+        write(connection, catalog, stages)
     for stage in stages.values():
         advance_sequences(connection, stage)
         advance_counters(connection, stage)
@@ -123,9 +138,9 @@ def _write(connection: psycopg.Connection, catalog: Catalog, stages: Mapping[str
 
 def _check_written(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:
     """What was written must be what was meant: a trigger or a rule may have made something else of it."""
-    for change, now in zip_longest(changes, stage.current(connection)):
-        if change is None or now != change.after:
-            raise _rewritten(connection, stage.table, change.key.decode("ascii") if change is not None else "")
+    key = _first_unlike(connection, stage, ((change.key, change.after) for change in changes))
+    if key is not None:
+        raise _rewritten(connection, stage.table, key)
 
 
 def _rewritten(connection: psycopg.Connection, table: PgTable, key: str) -> RowRefused:

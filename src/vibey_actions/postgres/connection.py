@@ -171,6 +171,17 @@ def saying(doing: str) -> Iterator[None]:
         raise translate(error, doing) from None
 
 
+@contextmanager
+def own_search_path(connection: psycopg.Connection) -> Iterator[None]:
+    """Inside, names in the database's own functions mean what they mean to its other sessions.
+
+    For statements that fire triggers or build indexes; in a transaction of the caller's.
+    """
+    connection.execute("SET LOCAL search_path TO DEFAULT")
+    yield
+    connection.execute("SET LOCAL search_path TO pg_catalog")
+
+
 def translate(error: psycopg.Error, doing: str) -> VibeyError:
     """The error to show for ``error``, met while ``doing`` ("reading the rows of job").
 
