@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import psycopg
@@ -97,7 +97,7 @@ class Stage:
         """The condition that a row of the table is staged."""
         return f"EXISTS (SELECT FROM {self.name} held WHERE {self.match(row, 'held')})"
 
-    def current(self, connection: psycopg.Connection) -> Iterator[bytes | None]:
+    def current(self, connection: psycopg.Connection) -> Generator[bytes | None, None, None]:
         """For every staged change, in order, the canonical text of the row that is in the table now."""
         first_key = identifier(self.table.table.key[0])
         query = (
