@@ -36,7 +36,7 @@ def find_binaries(user: Account | None, places: tuple[str, ...] = PLACES, *, roo
     """
     embedded = list(_embedded())
     for source in (_installed(places), embedded):
-        found = _newest([folder for folder in source if reach(folder, user)])
+        found = _newest([folder for folder in source if folder.is_dir() and reach(folder, user)])
         if found is not None:
             return found
     hidden = _newest(embedded)

@@ -79,9 +79,21 @@ def encode(value: Any) -> bytes:
         raise NotJson("the value holds half a surrogate pair or is nested too deeply") from None
     if b"\x7f" in text:
         text = text.replace(b"\x7f", b"\\u007f")
-    if text.isascii():
-        return text
-    return text.decode("utf-8").encode("ascii", _ESCAPES)
+    return text if text.isascii() else _escaped(text)
+
+
+_FEW = 4
+
+
+def _escaped(text: bytes) -> bytes:
+    """JSON text with everything above ASCII as escapes."""
+    decoded = text.decode("utf-8")
+    if len(text) - len(decoded) <= _FEW:
+        return decoded.encode("ascii", _ESCAPES)
+    # Much of it is not ASCII: json escapes a string at the speed of C. What has a meaning in JSON text is hidden from
+    # it behind control characters, of which JSON text holds none.
+    hidden = json.dumps(decoded.replace("\\", "\x01").replace('"', "\x02"))[1:-1]
+    return hidden.replace("\\u0002", '"').replace("\\u0001", "\\").encode("ascii")
 
 
 def json_lines(values: Sequence[Any]) -> str:

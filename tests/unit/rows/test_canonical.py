@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from vibey_actions.rows import canonical as canonical_module
 from vibey_actions.rows.canonical import NotJson, canonical, decode, encode, json_lines, key_text
 
 VECTORS = Path(__file__).parents[2] / "data" / "format-1"
@@ -217,3 +219,16 @@ def test_vectors_are_written_the_same_again(name: str) -> None:
     """Documents of the system whose format this is decode and encode to the same bytes."""
     text = (VECTORS / name).read_bytes()
     assert canonical(text) == text
+
+
+def test_text_beyond_ascii_is_escaped_alike_whether_there_is_little_or_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two ways of escaping give the same text, also around backslashes, quotes and control characters."""
+    alphabet = ["é", "日", "😀", "\\", '"', "a", "\x01", "\x02", "\x7f", "\u2028", "\n", "\\u0001", "\\u0002", "\uffff"]
+    choose = random.Random(7)
+    for _ in range(500):
+        value = {"".join(choose.choices(alphabet, k=choose.randint(0, 30))): choose.choices(alphabet, k=40)}
+        monkeypatch.setattr(canonical_module, "_FEW", 1 << 30)
+        little = encode(value)
+        monkeypatch.setattr(canonical_module, "_FEW", -1)
+        assert encode(value) == little
+        assert decode(little) == value
