@@ -224,7 +224,7 @@ def test_vectors_are_written_the_same_again(name: str) -> None:
 def test_text_beyond_ascii_is_escaped_alike_whether_there_is_little_or_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two ways of escaping give the same text, also around backslashes, quotes and control characters."""
     alphabet = ["é", "日", "😀", "\\", '"', "a", "\x01", "\x02", "\x7f", "\u2028", "\n", "\\u0001", "\\u0002", "\uffff"]
-    choose = random.Random(7)
+    choose = random.Random(7)  # noqa: S311 - test data
     for _ in range(500):
         value = {"".join(choose.choices(alphabet, k=choose.randint(0, 30))): choose.choices(alphabet, k=40)}
         monkeypatch.setattr(canonical_module, "_FEW", 1 << 30)
