@@ -39,7 +39,8 @@ def key_check(key: bytes) -> bytes:
 def shape_of(connection: psycopg.Connection, table: PgTable, schema: Sequence[str]) -> str:
     """Changes whenever the document of unchanged rows might: columns, their types, migrations, the server's version."""
     parts = [_VERSION, str(server_version(connection)), *table.table.key, "", *schema, ""]
-    parts += [f"{column.name} {column.type}" for column in table.carried]
+    parts += [f"{column.name} {column.type} {column.serialized}" for column in table.carried]
+    parts += [f"{column} {fold.value}" for column, fold in table.table.folds]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

@@ -55,6 +55,8 @@ class Deferred:
 
     def restore(self, connection: psycopg.Connection) -> None:
         """Build the indexes again, then the foreign keys, each checked over all rows."""
+        with saying("choosing where indexes go"):
+            connection.execute("SET LOCAL default_tablespace TO ''")
         for name, definition in self.indexes:
             with saying(f"building the index {name}"):
                 connection.execute(definition.encode())
@@ -65,12 +67,10 @@ class Deferred:
                 )
 
 
-def tables_with_insert_triggers(connection: psycopg.Connection, tables: Collection[PgTable]) -> frozenset[str]:
-    """Names of the tables whose rows a trigger may rewrite as they come in."""
+def has_insert_triggers(connection: psycopg.Connection, tables: Collection[PgTable]) -> bool:
+    """Whether a trigger fires as rows come in; it may rewrite them, or rows of any other table."""
     with saying("looking for triggers"):
-        found = connection.execute(blocks("bulkload")["insert_triggers"], _oids(tables)).fetchall()
-    oids = {oid for (oid,) in found}
-    return frozenset(table.name for table in tables if table.oid in oids)
+        return connection.execute(blocks("bulkload")["insert_triggers"], _oids(tables)).fetchone() != (False,)
 
 
 def _indexes(connection: psycopg.Connection, tables: Collection[PgTable]) -> list[tuple[object, ...]]:

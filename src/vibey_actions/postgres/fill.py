@@ -16,9 +16,9 @@ import psycopg
 
 from vibey_actions.errors import RowRefused, StateMoved, TableRefused
 from vibey_actions.postgres.agreement import TableAgreement, shape_of
-from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, tables_with_insert_triggers
+from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, has_insert_triggers
 from vibey_actions.postgres.chunks import chunk_states, rows_in
-from vibey_actions.postgres.connection import saying
+from vibey_actions.postgres.connection import own_search_path, saying
 from vibey_actions.postgres.copyrows import lines_of
 from vibey_actions.postgres.counters import advance_counter, advance_sequence
 from vibey_actions.postgres.expressions import bare_type
@@ -28,7 +28,7 @@ from vibey_actions.postgres.tables import Carriage, Catalog, Column, PgTable
 from vibey_actions.rows.canonical import decode, encode
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.document import DocumentReader, keys
-from vibey_actions.state.merge import check_columns, check_serialized
+from vibey_actions.state.merge import check_carried, check_columns
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.scanner import Batch
 
@@ -74,15 +74,19 @@ def fill(
     _check_empty(connection, tables)
     with saying("setting the memory for indexes"):
         connection.execute(f"SET LOCAL maintenance_work_mem = '{_SORT_MEMORY}'".encode())
-    rewriting = tables_with_insert_triggers(connection, tables)
+    digests = has_insert_triggers(connection, tables)
     deferred = Deferred.drop(connection, tables)
-    loads = _copy(connection, catalog, document, rewriting, progress)
-    progress.step("building indexes and checking foreign keys")
-    deferred.restore(connection)
+    with own_search_path(connection):
+        loads = _copy(connection, catalog, document, progress, digests=digests)
+        progress.step("building indexes and checking foreign keys")
+        deferred.restore(connection)
+        with saying("checking the constraints that were put off"):
+            connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     progress.step("taking note of what was filled")
     agreements = {table.name: _agreement(connection, table, schema, loads.get(table.name)) for table in tables}
-    for name, load in loads.items():
-        _after_load(connection, catalog.tables[name], load, agreements[name])
+    for table in tables:
+        load = loads.get(table.name) or _Load(table, digests=False)
+        _after_load(connection, table, load, agreements[table.name])
     return {name: load.rows for name, load in loads.items()}, agreements
 
 
@@ -102,8 +106,9 @@ def _copy(
     connection: psycopg.Connection,
     catalog: Catalog,
     document: DocumentReader,
-    rewriting: frozenset[str],
     progress: Progress,
+    *,
+    digests: bool,
 ) -> dict[str, _Load]:
     loads: dict[str, _Load] = {}
     total = 0
@@ -115,8 +120,8 @@ def _copy(
                 f"migrate or configure this database so that {name} is synced, or take it off the branch on purpose: "
                 f"`vibey-actions state forget-table {name}`",
             )
-        check_serialized(table.table, document.serialized.get(name, ()))
-        load = loads[name] = _Load(table, digests=name in rewriting)
+        check_carried(table.table, document)
+        load = loads[name] = _Load(table, digests=digests)
         names = identifiers([column.name for column in table.carried])
         with (
             saying(f"copying rows into {name}"),
@@ -167,7 +172,7 @@ def _after_load(connection: psycopg.Connection, table: PgTable, load: _Load, agr
     view = PgTableView(connection, table, (), [EVERYTHING], None)
     if counted != load.rows or (load.digest and _digest(row for _, row in view.rows()) != load.digest):
         raise RowRefused(
-            f"table {table.name}: the rows are not what was written to it; a trigger of its own rewrites or drops rows",
+            f"table {table.name}: the rows are not what was written to it; a trigger rewrites, adds or drops rows",
             "a row that is rewritten on every sync never comes to rest: have the trigger leave rows alone that "
             "application_name 'vibey-actions sync' writes, or exclude the table; nothing was written",
         )

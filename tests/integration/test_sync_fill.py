@@ -1,0 +1,248 @@
+"""A large state streams into an empty database and leaves it as the general path would, schema included."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.ends import End, Ends
+from vibey_actions.errors import DatabaseFailed, RowRefused, Unreadable, VibeyError
+from vibey_actions.postgres import fill as fill_module
+from vibey_actions.postgres.binaries import find_binaries
+from vibey_actions.state import cycle
+from vibey_actions.state.report import SyncState
+
+SCHEMA = r"""
+CREATE TABLE kind (name text PRIMARY KEY);
+CREATE TABLE item (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text REFERENCES kind ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED,
+    up bigint REFERENCES item,
+    code text UNIQUE,
+    doc jsonb, tags text[], price numeric(12, 4), twice numeric GENERATED ALWAYS AS (price * 2) STORED
+);
+CREATE INDEX item_partial ON item (kind) WHERE price > 1;
+CREATE INDEX item_expression ON item (lower(code), (doc ->> 'a')) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX item_unique ON item (code DESC NULLS LAST) INCLUDE (price);
+CREATE INDEX item_gin ON item USING gin (doc jsonb_path_ops);
+CREATE INDEX item_commented ON item (price); COMMENT ON INDEX item_commented IS 'kept';
+CREATE INDEX item_statistics ON item ((price + 1)); ALTER INDEX item_statistics ALTER COLUMN 1 SET STATISTICS 50;
+CREATE TABLE pair (a text, b int, PRIMARY KEY (a, b));
+CREATE TABLE pairs (
+    id int PRIMARY KEY, a text, b int,
+    CONSTRAINT "full %s" FOREIGN KEY (a, b) REFERENCES pair MATCH FULL ON UPDATE CASCADE ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX replica ON pairs (id); ALTER TABLE pairs REPLICA IDENTITY USING INDEX replica;
+CREATE INDEX "clustered ""q" ON pairs (a); ALTER TABLE pairs CLUSTER ON "clustered ""q";
+CREATE TABLE part (id int, day date, item bigint REFERENCES item, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);
+CREATE TABLE part1 PARTITION OF part FOR VALUES FROM ('2020-01-01') TO ('2021-01-01');
+CREATE TABLE part2 PARTITION OF part DEFAULT;
+CREATE INDEX part_item ON part (item);
+CREATE INDEX part2_only ON part2 (day);
+CREATE TABLE top (id int PRIMARY KEY, v text);
+CREATE TABLE below (PRIMARY KEY (id)) INHERITS (top);
+CREATE TABLE never (id serial PRIMARY KEY);
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'append only'; END $$;
+CREATE TABLE ledger (id int PRIMARY KEY, v text);
+CREATE TRIGGER append BEFORE UPDATE OR DELETE ON ledger FOR EACH ROW EXECUTE FUNCTION refuse();
+ALTER TABLE ledger ENABLE ALWAYS TRIGGER append
+"""
+ROWS = (
+    "INSERT INTO kind VALUES ('a'), ('b')",
+    """INSERT INTO item (kind, up, code, doc, tags, price) SELECT CASE WHEN n % 3 > 0 THEN 'a' END, 1 + n / 2, 'c' || n,
+    jsonb_build_object('a', n), ARRAY['x', NULL, n::text], n / 7.0 FROM generate_series(1, 700) n""",
+    "INSERT INTO pair SELECT 'p', n FROM generate_series(1, 20) n",
+    "INSERT INTO pairs SELECT n, 'p', n FROM generate_series(1, 20) n",
+    "INSERT INTO part SELECT n, date '2020-06-01' + n * 20, n FROM generate_series(1, 50) n",
+    "INSERT INTO top VALUES (1, 'top'); INSERT INTO below VALUES (1, 'below'), (2, 'below')",
+    "INSERT INTO ledger VALUES (1, 'x')",
+)
+
+
+@pytest.fixture
+def filling(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have every state count as large; what comes back lists the fills that went through."""
+    monkeypatch.setattr(cycle, "LARGE_FILL", 0)
+    done: list[str] = []
+    real = fill_module.fill
+
+    def fill(connection: psycopg.Connection, *arguments: Any) -> Any:
+        result = real(connection, *arguments)
+        done.append(connection.info.dbname)
+        return result
+
+    monkeypatch.setattr("vibey_actions.postgres.store.fill", fill)
+    return done
+
+
+def dump(end: End) -> str:
+    """The database's schema as pg_dump writes it, without what changes from call to call."""
+    folder = os.environ.get("VIBEY_TEST_PG_BIN") or find_binaries(None)
+    done = subprocess.run(
+        [f"{folder}/pg_dump", "--schema-only", "--schema=public", "--dbname", end.dsn],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return "\n".join(line for line in done.stdout.splitlines() if not line.startswith(("\\restrict", "\\unrestrict")))
+
+
+def source(ends: Ends) -> End:
+    """An end with all kinds of tables, whose rows are on the branch."""
+    end = ends.make(SCHEMA)
+    end.run(*ROWS)
+    end.sync()
+    return end
+
+
+def test_a_fill_is_what_the_general_path_makes(ends: Ends, filling: list[str]) -> None:
+    """Rows, indexes, constraints, settings and sequences are those of a database filled row by row, and at rest."""
+    first = source(ends)
+    filled = ends.make(SCHEMA)
+    before = dump(filled)
+    report = filled.sync()
+    assert filling == [conninfo_to_dict(filled.dsn)["dbname"]]
+    assert report.to_pull == 796
+    assert filled.everything() == first.everything()
+    assert dump(filled) == before
+    assert filled.value("SELECT nextval('item_id_seq')") == 701
+    assert filled.value("SELECT nextval('never_id_seq')") == 1
+    assert filled.sync().rows is None
+    filled.forget_agreements()
+    again = filled.sync()
+    assert (again.state, again.to_pull, again.to_push) == (SyncState.IN_SYNC, 0, 0)
+    filled.run("UPDATE below SET v = 'changed' WHERE id = 1", "DELETE FROM kind WHERE name = 'a'")
+    filled.sync()
+    first.sync()
+    assert first.everything() == filled.everything()
+
+
+def test_a_foreign_key_that_is_not_valid_takes_the_general_path(ends: Ends, filling: list[str]) -> None:
+    """A constraint that its definition would not restore is never dropped."""
+    first, other = ends.pair(
+        "CREATE TABLE p (id int PRIMARY KEY); CREATE TABLE c (id int PRIMARY KEY, p int)",
+        "ALTER TABLE c ADD CONSTRAINT later FOREIGN KEY (p) REFERENCES p NOT VALID",
+    )
+    first.run("INSERT INTO p VALUES (1)", "INSERT INTO c VALUES (1, 1)")
+    first.sync()
+    before = dump(other)
+    other.sync()
+    assert filling == []
+    assert other.everything() == first.everything()
+    assert dump(other) == before
+
+
+def test_a_reader_makes_the_fill_step_back(ends: Ends, filling: list[str]) -> None:
+    """While anybody reads there, rows go in the way that blocks no reader."""
+    first, other = ends.pair("CREATE TABLE t (id int PRIMARY KEY)")
+    first.run("INSERT INTO t VALUES (1), (2)")
+    first.sync()
+    with psycopg.connect(other.dsn) as reader:
+        reader.execute("SELECT FROM t")
+        other.sync()
+    assert filling == []
+    assert other.rows("t") == ["(1)", "(2)"]
+
+
+def test_rows_that_appear_meanwhile_are_merged(ends: Ends, monkeypatch: pytest.MonkeyPatch, filling: list[str]) -> None:
+    """A table that is no longer empty at the fill starts the cycle again: the row stays and is pushed."""
+    first, other = ends.pair("CREATE TABLE t (id int PRIMARY KEY)")
+    first.run("INSERT INTO t VALUES (1)")
+    first.sync()
+    real_can = fill_module.can_fill
+
+    def can_fill(*arguments: Any) -> bool:
+        found = real_can(*arguments)
+        other.run("INSERT INTO t VALUES (7)")
+        return found
+
+    monkeypatch.setattr("vibey_actions.postgres.store.can_fill", can_fill)
+    report = other.sync()
+    assert report.attempts == 2
+    assert report.pushed
+    assert other.rows("t") == ["(1)", "(7)"]
+
+
+def trigger(on: str, timing: str, body: str) -> str:
+    """A row trigger."""
+    return (
+        f"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NEW; END $$;"
+        f"CREATE TRIGGER x {timing} ON {on} FOR EACH ROW EXECUTE FUNCTION f()"
+    )
+
+
+@pytest.mark.parametrize(
+    ("schema", "error", "said"),
+    [
+        (trigger("t", "BEFORE INSERT", "NEW.v := 'MARKER2';"), RowRefused, "trigger"),
+        (trigger("t", "AFTER INSERT", "INSERT INTO u VALUES (NEW.id, 'MARKER2');"), RowRefused, "trigger"),
+        (trigger("z", "AFTER INSERT", "UPDATE t SET v = 'MARKER2' WHERE id = 1;"), RowRefused, "trigger"),
+        (trigger("t", "BEFORE INSERT", "RETURN NULL;"), RowRefused, "trigger"),
+        (trigger("t", "BEFORE INSERT", "RAISE 'MARKER3';"), DatabaseFailed, "copying rows into t"),
+        (trigger("z", "AFTER INSERT", "PERFORM pg_terminate_backend(pg_backend_pid());"), DatabaseFailed, "z"),
+        ("ALTER TABLE t ADD CHECK (v <> 'MARKER')", DatabaseFailed, "t_v_check"),
+        ("ALTER TABLE t ADD UNIQUE (v)", DatabaseFailed, "t_v_key"),
+        ("CREATE UNIQUE INDEX only_here ON t (v)", DatabaseFailed, "only_here"),
+        ("ALTER TABLE z ADD FOREIGN KEY (t) REFERENCES t (id)", DatabaseFailed, "z_t_fkey"),
+    ],
+)
+def test_a_fill_that_fails_leaves_everything_as_it_was(
+    ends: Ends, filling: list[str], schema: str, error: type[VibeyError], said: str
+) -> None:
+    """A trigger, a lost connection, a constraint that only this end has: no row, no index, no watermark changes."""
+    tables = (
+        "CREATE TABLE t (id int PRIMARY KEY, v text); CREATE TABLE u (id int PRIMARY KEY, v text);"
+        "CREATE TABLE z (id int PRIMARY KEY, t int); CREATE INDEX i ON t (lower(v)); "
+        "ALTER TABLE t ADD FOREIGN KEY (id) REFERENCES t"
+    )
+    first, other = ends.make(tables), ends.make(tables, schema)
+    first.run("INSERT INTO t VALUES (1, 'MARKER'), (2, 'MARKER')", "INSERT INTO z VALUES (1, 3)")
+    first.sync()
+    before = dump(other)
+    caught = other.refused(error)
+    assert said in caught.message
+    assert "MARKER" not in caught.message + caught.hint + "".join(other.notices)
+    assert dump(other) == before
+    assert other.value("SELECT count(*) FROM state_sync") == 0
+    assert filling == []
+
+
+def test_a_state_that_breaks_off_leaves_everything_as_it_was(
+    ends: Ends, filling: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The document turns out to be unreadable behind its last row: what was copied is gone with its transaction."""
+    first, other = ends.pair("CREATE TABLE t (id int PRIMARY KEY, v text); CREATE INDEX i ON t (v)")
+    first.run("INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(1, 3000) n")
+    first.sync()
+    before = dump(other)
+    real = fill_module._copy
+
+    def copy(*arguments: Any, **options: Any) -> Any:
+        real(*arguments, **options)
+        raise Unreadable("the state breaks off")
+
+    monkeypatch.setattr(fill_module, "_copy", copy)
+    other.refused(Unreadable)
+    assert dump(other) == before
+    monkeypatch.setattr(fill_module, "_copy", real)
+    other.sync()
+    assert other.rows("t") == first.rows("t")
+
+
+def test_event_triggers_and_policies_take_the_general_path(ends: Ends, filling: list[str]) -> None:
+    """Rules of the database on DDL never see a table without its indexes."""
+    first, other = ends.pair("CREATE TABLE t (id int PRIMARY KEY, v int); CREATE INDEX i ON t (v)")
+    first.run("INSERT INTO t VALUES (1, 1)")
+    first.sync()
+    other.run(
+        "CREATE FUNCTION no() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no DDL'; END $$",
+        "CREATE EVENT TRIGGER no ON ddl_command_start WHEN TAG IN ('DROP INDEX', 'ALTER TABLE') EXECUTE FUNCTION no()",
+    )
+    other.sync()
+    assert filling == []
+    assert other.rows("t") == ["(1,1)"]
