@@ -11,7 +11,7 @@ import pytest
 from tests.integration.remotes.conftest import BRANCH, PATH, Place
 from tests.support.github_server import faults
 from tests.support.github_server.faults import Fault
-from tests.support.github_server.replies import Reply, as_json
+from tests.support.github_server.replies import Refusal, Reply, as_json
 from tests.support.github_server.server import GitHubServer
 from vibey_actions.errors import NotAStateBranch, RateLimited, RemoteDenied, RemoteFailed, RemoteMoved, TooLarge
 
@@ -90,6 +90,18 @@ def test_the_branch_moved_between_commit_and_reference(on_github: Place, github:
         on_github.open().push({PATH: on_github.sealed()}, first)
     assert on_github.repository.ref(BRANCH) == moved[0]
     assert github.count("PATCH") == 1
+
+
+def test_a_conflict_at_a_moved_branch_is_a_lost_race(on_github: Place, github: GitHubServer, first: str) -> None:
+    """409 is settled like 422: the branch is read, it is elsewhere."""
+
+    def move() -> None:
+        on_github.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1 theirs"})
+        raise Refusal(409, "Conflict")
+
+    github.arm(Fault(before=move), "PATCH")
+    with pytest.raises(RemoteMoved):
+        on_github.open().push({PATH: on_github.sealed()}, first)
 
 
 def test_a_race_that_a_stale_replica_hides(on_github: Place, github: GitHubServer, first: str) -> None:
