@@ -163,8 +163,9 @@ class PgTableView:
             " TO STDOUT"
         )
         with saying(f"reading the rows of {self.table.name}"), self.connection.cursor() as cursor:
-            parameters = self.within.parameters() if self.within else {}
-            with cursor.copy(bound(query), parameters) as copy:
+            # Without values copy() takes a statement as it stands, a doubled % too.
+            statement = bound(query) if self.within else query.encode()
+            with cursor.copy(statement, self.within.parameters() if self.within else None) as copy:
                 for line in copy:
                     yield bytes(line)
 
