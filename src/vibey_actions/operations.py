@@ -22,7 +22,7 @@ from vibey_actions.settings import Settings
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.cycle import LARGE_FILL, Cycle, Options, check_schema
 from vibey_actions.state.document import DocumentReader
-from vibey_actions.state.documents import Documents, sealed_file
+from vibey_actions.state.documents import Documents, put_in_place, sealed_file
 from vibey_actions.state.export import EXPORT_FORMAT, ExportReader, export_writer
 from vibey_actions.state.interfaces import View
 from vibey_actions.state.progress import Progress
@@ -144,7 +144,7 @@ class Operations:
                     serialized=view.declaration.serialized,
                 )
                 tables = write_database(view.declaration, view.view, writer)
-                path.replace(out)
+                put_in_place(path, out)
         return ExportSummary(out, sum(tables.values()), base, store.remote, tables)
 
     def import_(self, file: Path, *, replace: bool = False) -> ImportSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Final
 from urllib.parse import quote
 
@@ -78,6 +78,20 @@ def connect(dsn: str, *, purpose: str, notice: Callable[[str], None] | None = No
         connection.close()
         raise
     return connection
+
+
+@contextmanager
+def reading(dsn: str, *, purpose: str) -> Iterator[psycopg.Connection]:
+    """A connection in one REPEATABLE READ, READ ONLY view of the database, closed at the end of the block.
+
+    Raises what ``connect`` does, and DatabaseFailed for any error of PostgreSQL inside.
+    """
+    # Closed without ending the transaction: a COPY that an error left half read holds the connection's lock, and
+    # psycopg would wait for it for ever.
+    with saying("reading the database"), closing(connect(dsn, purpose=purpose)) as connection:
+        with saying("beginning to read the database"):
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield connection
 
 
 def connect_plain(dsn: str, *, purpose: str) -> psycopg.Connection:

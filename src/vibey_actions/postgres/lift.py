@@ -18,7 +18,7 @@ from vibey_actions.config import Config
 from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch, VibeyError
 from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import existing_schemas, read_catalog
-from vibey_actions.postgres.connection import connect, saying
+from vibey_actions.postgres.connection import connect, reading, saying
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.postgres.scratch import scratch_database
 from vibey_actions.postgres.snapshot import Snapshot
@@ -53,14 +53,10 @@ def lift(
 
 
 def _load(scratch: str, config: Config, document: DocumentReader) -> None:
-    with (
-        saying("loading the branch's state into the scratch database"),
-        connect(scratch, purpose="lift") as reading,
-        connect(scratch, purpose="lift") as writing,
-    ):
-        with reading.transaction():
-            catalog = read_catalog(reading, _without_tables(reading, config), exact_rows=config.profile is None)
-            snapshot = Snapshot(reading, catalog, document.schema, {})
+    with saying("loading the branch's state into the scratch database"), connect(scratch, purpose="lift") as writing:
+        with reading(scratch, purpose="lift") as view:
+            catalog = read_catalog(view, _without_tables(view, config), exact_rows=config.profile is None)
+            snapshot = Snapshot(view, catalog, document.schema, {})
             changes, _ = replacement(snapshot.declaration, document, snapshot.view)
             agreements = snapshot.agreements(changes)
         try:
@@ -73,9 +69,8 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> None:
 def _unload(
     scratch: str, config: Config, schema: list[str], write: Callable[[bytes], None], close: Callable[[], None]
 ) -> None:
-    doing = saying("reading the scratch database")
-    with doing, connect(scratch, purpose="lift") as reading, reading.transaction():
-        snapshot = Snapshot(reading, read_catalog(reading, config), schema, {})
+    with reading(scratch, purpose="lift") as view:
+        snapshot = Snapshot(view, read_catalog(view, config), schema, {})
         writer = DocumentWriter(write, schema, close, snapshot.declaration.serialized)
         write_database(snapshot.declaration, snapshot.view, writer)
 

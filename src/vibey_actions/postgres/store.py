@@ -14,7 +14,7 @@ from vibey_actions.postgres import agreement
 from vibey_actions.postgres.agreement import TableAgreement
 from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import read_catalog, tables_read_by
-from vibey_actions.postgres.connection import connect, saying
+from vibey_actions.postgres.connection import reading, saying
 from vibey_actions.postgres.fill import can_fill, fill
 from vibey_actions.postgres.lift import lift
 from vibey_actions.postgres.migrate import applied_versions
@@ -67,10 +67,7 @@ class PgStore:
 
     @contextmanager
     def view(self, base: str | None) -> Iterator[Snapshot]:
-        # The end of the block ends the transaction too, which can fail as any statement can.
-        with saying("reading the database"), connect(self.dsn, purpose="sync") as connection:
-            with saying("beginning to read the database"):
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        with reading(self.dsn, purpose="sync") as connection:
             self._loaded = agreement.load(connection, self.remote, base, agreement.key_check(self.key))
             self._schema = applied_versions(connection, self.config.migrations)
             self._catalog = self._read_catalog(connection)

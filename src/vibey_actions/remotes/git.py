@@ -96,7 +96,8 @@ class GitRemote:
             with self._cache.writing(commit, self._facts(git, commit, entry.size)) as file:
                 written = git.run("cat-file", "blob", entry.blob, stdout=file, deadline=_patience(entry.size))
                 if not written.ok:
-                    raise failure("read the state file from", self._place.url, git_words(written.err))
+                    operation = f"copy the state file into {self._cache.folder} from"
+                    raise failure(operation, self._place.url, git_words(written.err))
         return self._cache.path(commit)
 
     def discard(self, commit: str) -> None:

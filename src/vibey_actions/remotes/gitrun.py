@@ -12,7 +12,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -67,6 +67,9 @@ _LOCAL_SERVER = (
 )
 _LOCAL_READER = _LOCAL_SERVER + "-c uploadpack.allowFilter=true -c uploadpack.allowAnySHA1InWant=true upload-pack"
 _LOCAL_WRITER = _LOCAL_SERVER + "-c receive.unpackLimit=1 -c receive.autogc=false receive-pack"
+
+# The last: a newer git about a setting that an older one needs.
+_STANDING_ADVICE = ("hint:", "To ", "Please make sure", "and the repo", "warning: core.fsyncObjectFiles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,10 @@ class Git:
         except BaseException:
             _end(process)
             raise
-        return Ended(process.returncode, out or b"", err.decode("utf-8", "replace"))
+        said = err.decode("utf-8", "replace")
+        if process.returncode < 0:
+            said += f"\ngit {arguments[0]} was ended by signal {-process.returncode}"
+        return Ended(process.returncode, out or b"", said)
 
     def has(self, commit: str) -> bool:
         """Whether the commit object is at hand without asking the remote."""
@@ -141,9 +147,7 @@ class Git:
 def git_words(err: str) -> str:
     """What git and the server said, on one line, without progress and git's standing advice."""
     lines = (line.rstrip().rsplit("\r", 1)[-1].strip() for line in err.split("\n"))
-    told = [
-        line for line in lines if line and not line.startswith(("hint:", "To ", "Please make sure", "and the repo"))
-    ]
+    told = [line for line in lines if line and not line.startswith(_STANDING_ADVICE)]
     return (
         shown("; ".join(line.removeprefix("remote: ").removeprefix("fatal: ").strip() for line in told)) or "no reason"
     )
@@ -155,17 +159,25 @@ def private_repository(folder: Path, place: Place, object_format: str, environme
 
     Raises RemoteFailed where the folder cannot be used.
     """
-    try:
-        with scratch_folder(folder) as scratch:
+    with ExitStack() as stack:
+        try:
+            scratch = stack.enter_context(scratch_folder(folder))
             _lay_out(scratch, place, object_format)
+        except OSError as error:
+            raise _cannot_keep(folder, error) from error
+        try:
             yield Git(scratch, object_format, git_environment(place, environment))
-    except OSError as error:
-        if error.errno not in _DISK_TROUBLE and not str(error.filename or "").startswith(str(folder)):
-            raise
-        raise RemoteFailed(
-            f"a private repository cannot be kept in {folder}: {error.strerror or type(error).__name__}",
-            "free some space, or set XDG_CACHE_HOME to a folder that can be written",
-        ) from error
+        except OSError as error:
+            if error.errno not in _DISK_TROUBLE and not str(error.filename or "").startswith(str(folder)):
+                raise
+            raise _cannot_keep(folder, error) from error
+
+
+def _cannot_keep(folder: Path, error: OSError) -> RemoteFailed:
+    return RemoteFailed(
+        f"a private repository cannot be kept in {folder}: {error.strerror or type(error).__name__}",
+        "free some space, or set XDG_CACHE_HOME to a folder that can be written",
+    )
 
 
 def git_environment(place: Place, env: Mapping[str, str]) -> dict[str, str]:

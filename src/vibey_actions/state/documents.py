@@ -87,6 +87,12 @@ def sealed_file(folder: Path, key: bytes) -> Iterator[tuple[Callable[[bytes], No
         path.unlink(missing_ok=True)
 
 
+def put_in_place(path: Path, out: Path) -> None:
+    """Have the completed file ``path`` stand at ``out``, in place of what is there. Raises FileFailed."""
+    with _keeping(out.absolute().parent):
+        path.replace(out)
+
+
 @contextmanager
 def _keeping(folder: Path) -> Iterator[None]:
     try:

@@ -9,15 +9,30 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from vibey_actions.errors import FileFailed
+
 _IN_MEMORY = 1024 * 1024
 _BLOCK = 256 * 1024
 _LENGTHS = struct.Struct("<Iii")
 _ABSENT = -1
+
+
+@contextmanager
+def _in_temporary_folder() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        folder = tempfile.tempdir or "any folder for temporary files"
+        raise FileFailed(
+            f"changes that wait to be applied cannot be kept in {folder}: {error.strerror or type(error).__name__}",
+            "free some space there, or set TMPDIR to a folder with more; nothing was written",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +68,13 @@ class Spool:
             self._spill()
 
     def _spill(self) -> None:
-        if self._file is None:
-            self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - lives as long as the spool
-            self._key = os.urandom(32)
-            self._encryptor = self._cipher().encryptor()
-        self._file.write(self._encryptor.update(b"".join(self._buffer)))
+        with _in_temporary_folder():
+            if self._file is None:
+                self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - lives as long as the spool
+                self._key = os.urandom(32)
+                self._encryptor = self._cipher().encryptor()
+            self._file.write(self._encryptor.update(b"".join(self._buffer)))
+            self._file.flush()
         self._buffer.clear()
         self._buffered = 0
 
@@ -67,7 +84,6 @@ class Spool:
 
     def _blocks(self) -> Iterator[bytes]:
         if self._file is not None:
-            self._file.flush()
             decryptor = self._cipher().decryptor()
             position = 0
             while block := os.pread(self._file.fileno(), _BLOCK, position):
@@ -104,5 +120,6 @@ class Spool:
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
+            with suppress(OSError):
+                self._file.close()
         self._buffer.clear()
