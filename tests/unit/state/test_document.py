@@ -73,6 +73,14 @@ def test_batches_hold_what_they_say(window: Callable[[int], None], size: int) ->
         assert seen == TRICKY[name]
 
 
+def test_rows_come_many_at_a_time() -> None:
+    """A window's rows are one batch, and only what a window does not hold is the next one."""
+    text = document({"t": [{"id": f"{number:06}", "v": "},{"} for number in range(60_000)]})
+    ((_, batches),) = ((name, list(batches)) for name, batches in DocumentReader([text], key_of=KEYS.get).tables())
+    assert len(text) > 2 * scanner.WINDOW
+    assert len(batches) <= len(text) // scanner.WINDOW + 2
+
+
 def test_a_table_left_unread_is_read_past() -> None:
     """Whoever does not look at a table's rows gets the next table all the same, and the rows are checked."""
     assert [name for name, _ in DocumentReader([TEXT], key_of=KEYS.get).tables()] == sorted(TRICKY)

@@ -14,6 +14,9 @@ ZONED = [
     "4713-01-01T00:00:00+00:00 BC",
     "0044-03-15T00:00:00+00:00 BC",
     "0044-03-15T00:00:00.000001+00:00 BC",
+    "0001-02-28T00:00:00+00:00 BC",
+    "0001-02-29T00:00:00+00:00 BC",
+    "0001-03-01T00:00:00+00:00 BC",
     "0001-12-31T23:59:59.999999+00:00 BC",
     "0001-01-01T00:00:00+00:00",
     "1969-12-31T23:59:59.9+00:00",
@@ -67,6 +70,24 @@ def test_the_same_moment_at_other_offsets_is_equal() -> None:
         assert newer(left, right) is None
     assert newer(known("2024-01-01T12:00:00+01:00"), known(noon[0])) is False
     assert newer(known("2024-01-01T12:00:00-01:00"), known(noon[0])) is True
+
+
+@pytest.mark.parametrize(
+    ("before_midnight", "after_midnight"),
+    [
+        ("1900-02-28T23:30:00+00:00", "1900-03-01T00:30:00+01:00"),
+        ("2000-02-29T23:30:00+00:00", "2000-03-01T00:30:00+01:00"),
+        ("2023-02-28T23:30:00+00:00", "2023-03-01T00:30:00+01:00"),
+        ("2024-02-29T23:30:00+00:00", "2024-03-01T00:30:00+01:00"),
+        ("2023-12-31T23:30:00+00:00", "2024-01-01T00:30:00+01:00"),
+        ("0001-02-29T23:30:00+00:00 BC", "0001-03-01T00:30:00+01:00 BC"),
+        ("0101-02-28T23:30:00+00:00 BC", "0101-03-01T00:30:00+01:00 BC"),
+        ("0001-12-31T23:30:00+00:00 BC", "0001-01-01T00:30:00+01:00"),
+    ],
+)
+def test_days_follow_each_other_as_in_the_calendar(before_midnight: str, after_midnight: str) -> None:
+    """Leap days stand where the proleptic Gregorian calendar has them: nothing lies between these midnights."""
+    assert newer(known(before_midnight), known(after_midnight)) is None
 
 
 def test_with_and_without_an_offset_cannot_be_ordered() -> None:
