@@ -21,9 +21,10 @@ from vibey_actions.remotes.open import open_remote
 from vibey_actions.settings import Settings
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.cycle import LARGE_FILL, Cycle, Options, check_schema
-from vibey_actions.state.document import DocumentReader
+from vibey_actions.state.document import DocumentReader, Serialized
 from vibey_actions.state.documents import Documents, put_in_place, sealed_file
 from vibey_actions.state.export import EXPORT_FORMAT, ExportReader, export_writer
+from vibey_actions.state.identity import Folds
 from vibey_actions.state.interfaces import View
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Counts, Report, SyncState
@@ -142,6 +143,7 @@ class Operations:
                     schema=view.schema,
                     end=close,
                     serialized=view.declaration.serialized,
+                    folds=view.declaration.folds,
                 )
                 tables = write_database(view.declaration, view.view, writer)
                 put_in_place(path, out)
@@ -244,7 +246,7 @@ class Operations:
 
     def _without_table(self, store: PgStore, name: str, base: str | None, head: str) -> Report:
         document = DocumentReader(open_sealed(self._remote.fetch(head), self._key), key_of=lambda _: None)
-        with self._documents.draft(document.schema, document.serialized) as (writer, draft):
+        with self._documents.draft(document.schema, *_without(document, name)) as (writer, draft):
             rows = copy_document(document, writer, name)
             if not rows:
                 return Report(SyncState.IN_SYNC, store.remote, head, None, notes=[f"{name} is not on the branch"])
@@ -264,6 +266,12 @@ class Operations:
             notice=self.notice,
         )
         return MigrateSummary(list(done.applied), list(done.versions))
+
+
+def _without(document: DocumentReader, table: str) -> tuple[Serialized, Folds]:
+    """What the document says of its tables' columns and keys, but for ``table``."""
+    serialized = {name: columns for name, columns in document.serialized.items() if name != table}
+    return serialized, {name: columns for name, columns in document.folds.items() if name != table}
 
 
 def _rows_of(document: DocumentReader, table: str) -> Iterator[bytes]:

@@ -211,7 +211,17 @@ def _parts(connection: psycopg.Connection, relations: list[_Relation]) -> _Parts
     columns: dict[int, list[Column]] = defaultdict(list)
     for c in _query(connection, "columns", oids):
         carriage = Carriage(c.carriage)
-        column = Column(c.attname, c.type, c.base_type, carriage, c.attnotnull, c.generated, c.attidentity)
+        column = Column(
+            c.attname,
+            c.type,
+            c.base_type,
+            carriage,
+            c.attnotnull,
+            c.generated,
+            c.attidentity,
+            collation=f"{identifier(c.collation_schema)}.{identifier(c.collname)}" if c.collname else "",
+            deterministic=c.deterministic,
+        )
         columns[c.attrelid].append(column)
     keys: dict[int, list[ForeignKey]] = defaultdict(list)
     for k in _query(connection, "foreign_keys", oids):
@@ -273,6 +283,7 @@ def _core_table(relation: _Relation, columns: tuple[Column, ...], config: TableC
         rule=config.conflict or declared.rule,
         newest_by=newest_by,
         append_only=config.append_only or declared.append_only,
+        folds=tuple(sorted((c.name, c.fold) for c in columns if c.fold is not None and c.name in relation.key)),
         otherwise=config.otherwise,
         serialized=tuple(sorted(c.name for c in columns if c.serialized)),
     )

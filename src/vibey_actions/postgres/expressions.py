@@ -7,6 +7,7 @@ import re
 from vibey_actions.errors import TableRefused
 from vibey_actions.postgres.sql import identifier
 from vibey_actions.postgres.tables import Carriage, Column, PgTable
+from vibey_actions.state.identity import Fold
 
 _WHOLE_NUMBERS = frozenset({"smallint", "integer", "bigint"})
 _NUMBERS = frozenset({"numeric", "real", "double precision"})
@@ -75,7 +76,7 @@ def _source(table: PgTable, alias: str, columns: list[str], *, bare: bool) -> st
 
 
 def key_text(table: PgTable, alias: str) -> str:
-    """The row's key as canonical text, in a collation that orders by code point.
+    """The row's identity (see `state.identity`) in a collation that orders by code point.
 
     Raises TableRefused for a key column whose canonical text PostgreSQL cannot be asked for.
     """
@@ -86,8 +87,8 @@ def key_text(table: PgTable, alias: str) -> str:
 
 def _key_part(table: PgTable, column: Column, value: str) -> str:
     kind = bare_type(column)
-    if column.serialized:
-        return _canonical_string(f"to_jsonb({value}::text)::text")
+    if column.fold is not None or column.serialized:
+        return _folded(column.fold, value)
     if kind in _WHOLE_NUMBERS:
         return f"{value}::text"
     if kind == "boolean":
@@ -103,6 +104,18 @@ def _key_part(table: PgTable, column: Column, value: str) -> str:
         f"table {table.name}: the key column {column.name} has the type {column.type}, which cannot order a state",
         f"give {table.name} a primary key of plain columns, or exclude it: [state] exclude = [...]",
     )
+
+
+def _folded(fold: Fold | None, value: str) -> str:
+    """What `identity.folded` makes of the value's canonical text; of a serialized one where nothing is to be folded."""
+    if fold is Fold.SCALE:
+        return _canonical_number(f"to_jsonb(trim_scale({value}))::text")
+    if fold is Fold.PADDING:
+        return _canonical_string(f"to_jsonb(rtrim({value}::text, ' '))::text")
+    # Where the row comes from row_source the value is its text already.
+    if fold is None:
+        return _canonical_string(f"to_jsonb({value}::text)::text")
+    return f"to_jsonb(CASE WHEN {value}::text = '-0' THEN '0' ELSE {value}::text END)::text"
 
 
 def _canonical_string(text: str) -> str:

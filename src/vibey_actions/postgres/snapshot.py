@@ -6,8 +6,9 @@ Everything is read in one REPEATABLE READ, READ ONLY transaction (spec: the cycl
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 
@@ -20,9 +21,10 @@ from vibey_actions.postgres.faithful import refuse_unfaithful
 from vibey_actions.postgres.sql import bound
 from vibey_actions.postgres.tables import Catalog, PgTable
 from vibey_actions.rows.canonical import NotJson, decode, encode
-from vibey_actions.rows.canonical import key_text as key_of_row
+from vibey_actions.rows.canonical import key_text as key_text_of
 from vibey_actions.state.bounds import EVERYTHING, KeyRange, chunk_ranges
 from vibey_actions.state.declaration import Declaration
+from vibey_actions.state.identity import identity
 from vibey_actions.state.merge import Merge
 
 _READ_AT_ONCE = 256 * 1024
@@ -172,13 +174,20 @@ class PgTableView:
 
 def canonical_rows(table: PgTable, lines: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Key and canonical text of each line of COPY output that holds a row as JSON."""
-    key = table.table.key
+    key_of = _key_of(table)
     for texts in _grouped(lines):
         try:
             for row in decode(b"[" + b",".join(texts) + b"]"):
-                yield key_of_row(row, key), encode(row)
+                yield key_of(row), encode(row)
         except NotJson as error:
             raise RowRefused(f"table {table.name}: a row cannot be carried: {error}") from None
+
+
+def _key_of(table: PgTable) -> Callable[[Mapping[str, Any]], bytes]:
+    key, folds = table.table.key, dict(table.table.folds)
+    if not folds:
+        return lambda row: key_text_of(row, key)
+    return lambda row: identity(row, key, folds)
 
 
 def _grouped(lines: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -85,10 +85,16 @@ class Stage:
         image = f"json_build_object('v', {staged})"
         return f"(SELECT back.v FROM json_to_record({image}) AS back(v {column.type}))"
 
+    @property
+    def tells_keys_apart(self) -> bool:
+        """Whether PostgreSQL takes two keys for equal exactly where the merge does."""
+        columns = [self.table.column(name) for name in self.table.table.key]
+        return all(bare_type(column) in _EXACT_EQUALITY and column.deterministic for column in columns)
+
     def match(self, row: str, staged: str) -> str:
         """The condition that a row of the table and a staged row have one key."""
         columns = [self.table.column(name) for name in self.table.table.key]
-        if all(bare_type(column) in _EXACT_EQUALITY for column in columns):
+        if self.tells_keys_apart:
             pairs = (f"{row}.{identifier(c.name)} = {staged}.{self.column(c.name)}" for c in columns)
             return " AND ".join(pairs)
         return f"{key_text(self.table, row)} = {staged}.k"
@@ -146,4 +152,6 @@ def operation(change: Change) -> str:
 def _staged_type(column: Column) -> str:
     if column.carriage is Carriage.COMPOUND:
         return "json"
-    return "jsonb" if column.carriage is Carriage.JSON else column.base_type
+    if column.carriage is Carriage.JSON:
+        return "jsonb"
+    return f"{column.base_type} COLLATE {column.collation}" if column.collation else column.base_type

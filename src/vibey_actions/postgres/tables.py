@@ -8,6 +8,7 @@ from enum import Enum
 
 from vibey_actions.postgres.sql import identifier
 from vibey_actions.state.declaration import Declaration, Table
+from vibey_actions.state.identity import Fold
 
 
 class Carriage(Enum):
@@ -35,6 +36,12 @@ class Column:
     """'a' for GENERATED ALWAYS, 'd' for BY DEFAULT, '' for none."""
     serialized: bool = False
     """Carried as the type's text output (see `exact`); ``carriage`` is then TEXT."""
+    collation: str = ""
+    """Qualified and quoted SQL text where it is not the database's own, else ""."""
+    deterministic: bool = True
+    """Whether texts of the column that are equal are the same bytes."""
+    fold: Fold | None = None
+    """What does not count where the column is part of a key (see `exact`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,10 @@ def _without_parent(
 
 
 def _unique_indexes(connection: psycopg.Connection, stage: Stage) -> Iterator[tuple[str, str]]:
-    """Every unique index but the primary key's, each with the query for pairs of rows that it would refuse."""
+    """Every unique index, each with the query for pairs of rows that it would refuse.
+
+    The primary key's is one of them where the merge may take equal keys for two.
+    """
     table = stage.table
     names = [column.name for column in table.carried]
     columns = ", ".join(f"r.{identifier(name)}" for name in names)
@@ -85,7 +88,7 @@ def _unique_indexes(connection: psycopg.Connection, stage: Stage) -> Iterator[tu
         f" UNION ALL SELECT s.k, true, {values} FROM {stage.name} s WHERE s.op <> 'd'"
     )
     for name, expressions, predicate, nulls_alike in connection.execute(
-        blocks("violations")["unique_indexes"], {"table": table.oid}
+        blocks("violations")["unique_indexes"], {"table": table.oid, "keys": not stage.tells_keys_apart}
     ).fetchall():
         parts = ", ".join(f"({expression}) AS {identifier(f'e{n}')}" for n, expression in enumerate(expressions))
         rows = f"SELECT {_KEY}, {_STAGED}, {parts} FROM merged WHERE {predicate or 'true'}"

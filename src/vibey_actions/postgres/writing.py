@@ -142,7 +142,8 @@ def _update_late(connection: psycopg.Connection, catalog: Catalog, stages: Stage
 
 def _update(connection: psycopg.Connection, stage: Stage, *, leave_out: frozenset[str]) -> None:
     key = stage.table.table.key
-    columns = {c.name for c in stage.table.carried if c.name not in key and c.identity != "a"}
+    # A folded key may have another text and be the same.
+    columns = {c.name for c in stage.table.carried if (c.name not in key or c.fold) and c.identity != "a"}
     if columns - leave_out:
         _set(connection, stage, columns - leave_out, "s.op = 'u'")
 

@@ -153,7 +153,10 @@ class Cycle:
         writes = push and (lifted or head is None or not view.as_agreed)
         writer, draft = None, None
         if writes:
-            writer, draft = stack.enter_context(self.documents.draft(view.schema, view.declaration.serialized))
+            declaration = view.declaration
+            writer, draft = stack.enter_context(
+                self.documents.draft(view.schema, declaration.serialized, declaration.folds)
+            )
         self.progress.step("comparing with the branch")
         merged = merge(view.declaration, base_document, theirs, view.view, writer=writer, progress=self.progress)
         stack.callback(merged.close)

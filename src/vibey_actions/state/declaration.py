@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from vibey_actions.errors import SettingError
+from vibey_actions.state.identity import Fold, Folds
 
 
 class Rule(str, Enum):
@@ -27,6 +28,7 @@ class Table:
     ``name`` is the table's name in the document, ``key`` the primary key's columns in declared order, ``columns``
     every carried column (generated ones left out), sorted by code point, which is the order of members in a row.
     ``serialized`` are those of them whose values are the text output of their type, because JSON would lose something.
+    ``folds`` are the key's columns whose equal values may have different texts, each with what does not count.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Table:
     newest_by: str | None = None
     append_only: bool = False
     serialized: tuple[str, ...] = ()
+    folds: tuple[tuple[str, Fold], ...] = ()
     otherwise: Rule = Rule.REFUSE
     """For ``Rule.COLUMNS``: what settles a column that both ends changed differently, and a row as a whole."""
 
@@ -67,6 +70,11 @@ class Declaration:
     def serialized(self) -> dict[str, tuple[str, ...]]:
         """By table, the columns that are carried as text output; tables without such are left out."""
         return {name: table.serialized for name, table in self.tables.items() if table.serialized}
+
+    @property
+    def folds(self) -> Folds:
+        """By table, the key's columns whose equal values may have different texts; tables without such are left out."""
+        return {name: dict(table.folds) for name, table in self.tables.items() if table.folds}
 
     def with_overrides(self, overrides: Mapping[str, Rule]) -> Declaration:
         """The declaration with VIBEY_STATE_CONFLICTS applied.

@@ -1,7 +1,8 @@
 """The document: every row of a state as one canonical text, read and written as a stream (docs/format.md).
 
-``{"format":"vibey-state/1","schema":[...],"tables":{NAME:[ROW,...],...}}``; where columns are carried as their type's
-text output, ``{"format":"vibey-state/1x","schema":[...],"serialized":{NAME:[COLUMN,...],...},"tables":{...}}``.
+``{"format":"vibey-state/1","schema":[...],"tables":{NAME:[ROW,...],...}}``. An exact one says ``vibey-state/1x``, with
+``"keys":{NAME:{COLUMN:FOLD,...},...}`` before ``schema`` where equal keys may have different texts, and
+``"serialized":{NAME:[COLUMN,...],...}`` after it where columns are carried as their type's text output.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 
 from vibey_actions.errors import Unreadable
 from vibey_actions.rows.canonical import NotJson, decode, encode
+from vibey_actions.state.identity import NO_FOLDS, Fold, Folds, folded
 from vibey_actions.state.scanner import Batch, Scanner
 
 FORMAT = "vibey-state/1"
@@ -27,16 +29,23 @@ Serialized = Mapping[str, tuple[str, ...]]
 
 _NOTHING: Serialized = MappingProxyType({})
 
+_NOT_FOLDED: Mapping[str, Fold] = MappingProxyType({})
+
 _BUFFERED = 256 * 1024
 
 
 def keys(batch: Batch, key: tuple[str, ...]) -> list[bytes]:
-    """The canonical keys of a batch's rows."""
-    return batch.keys if batch.keys is not None else keys_of(batch.text, key)
+    """The keys of a batch's rows: canonical, and folded where equal values may have different texts."""
+    return batch.keys if batch.keys is not None else keys_of(batch.text, key, batch.folds)
 
 
-def keys_of(text: bytes, key: tuple[str, ...]) -> list[bytes]:
-    """The canonical keys of canonical rows joined by commas. Raises Unreadable where a row lacks a key column."""
+def end_keys(batch: Batch, key: tuple[str, ...]) -> list[bytes]:
+    """The keys of a batch's first and last row."""
+    return keys_of(batch.ends, key, batch.folds)
+
+
+def keys_of(text: bytes, key: tuple[str, ...], folds: Mapping[str, Fold] = _NOT_FOLDED) -> list[bytes]:
+    """The keys of canonical rows joined by commas. Raises Unreadable where a row lacks a key column."""
     try:
         if any(_NO_FIELD_NAME.search(column) for column in key):
             rows = _members_decoder.decode(b"[" + text + b"]")
@@ -45,7 +54,10 @@ def keys_of(text: bytes, key: tuple[str, ...]) -> list[bytes]:
             parts = [msgspec.structs.astuple(struct) for struct in _key_decoder(key).decode(b"[" + text + b"]")]
     except (msgspec.MsgspecError, RecursionError, KeyError):
         raise Unreadable(f"the state holds a row without the key column(s) {', '.join(key)}") from None
-    return [b"[" + b",".join(map(bytes, part)) + b"]" for part in parts]
+    if not folds:
+        return [b"[" + b",".join(map(bytes, part)) + b"]" for part in parts]
+    found = [folds.get(column) for column in key]
+    return [b"[" + b",".join(map(folded, found, map(bytes, part))) + b"]" for part in parts]
 
 
 _NO_FIELD_NAME = re.compile(r'[\x00-\x1f"\\]')
@@ -79,12 +91,13 @@ class DocumentReader:
         self._owns_text = not isinstance(chunks, Scanner)
         self._key_of = key_of
         self.serialized: Serialized = _NOTHING
+        self.folds: Folds = NO_FOLDS
         self.schema = self._read_head()
 
     @property
     def format(self) -> str:
-        """The document's format: with serialized columns the exact one."""
-        return EXACT_FORMAT if self.serialized else FORMAT
+        """The document's format: with serialized columns or folded keys the exact one."""
+        return EXACT_FORMAT if self.serialized or self.folds else FORMAT
 
     def _read_head(self) -> list[str]:
         scanner = self._scanner
@@ -96,9 +109,12 @@ class DocumentReader:
                 f"{FORMAT} and {EXACT_FORMAT}",
                 "use the version of vibey-actions that wrote it, or a newer one",
             )
+        exact = found == encode(EXACT_FORMAT)
+        if exact and scanner.take(b',"keys":'):
+            self.folds = _folds_by_table(scanner.value())
         scanner.expect(b',"schema":')
         schema = _string_list(scanner.value())
-        if found == encode(EXACT_FORMAT):
+        if exact and (scanner.at(b',"serialized":') or not self.folds):
             scanner.expect(b',"serialized":')
             self.serialized = _columns_by_table(scanner.value())
         scanner.expect(b',"tables":{')
@@ -128,6 +144,7 @@ class DocumentReader:
         scanner = self._scanner
         row_start = b'{"'
         check = _RowCheck(name, self._key_of(name)) if self._key_of else None
+        folds = self.folds.get(name, _NOT_FOLDED)
         first = True
         while not scanner.take(b"]"):
             if not first:
@@ -136,6 +153,7 @@ class DocumentReader:
             if first:
                 row_start = _row_start(batch)
                 first = False
+            batch.folds = folds
             if check is not None:
                 check(batch)
             yield batch
@@ -164,7 +182,7 @@ class _RowCheck:
         self._check_columns(values)
         if self._key is None:
             return
-        batch.keys = keys_of(batch.text, self._key)
+        batch.keys = keys_of(batch.text, self._key, batch.folds)
         if any(left >= right for left, right in pairwise([self._last, *batch.keys])):
             raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key")
         self._last = batch.keys[-1]
@@ -221,6 +239,17 @@ def _columns_by_table(text: bytes) -> Serialized:
     return {name: tuple(columns) for name, columns in value.items()}
 
 
+def _folds_by_table(text: bytes) -> Folds:
+    value = canonical_value(text)
+    known = {fold.value for fold in Fold}
+    if not isinstance(value, dict) or not value:
+        raise Unreadable("the state's folded keys are not an object in canonical text")
+    for columns in value.values():
+        if not isinstance(columns, dict) or not columns or not known.issuperset(map(str, columns.values())):
+            raise Unreadable("the state folds the keys of a table in a way that this version does not know")
+    return {name: {column: Fold(fold) for column, fold in columns.items()} for name, columns in value.items()}
+
+
 class DocumentWriter:
     """Writes a document as text into ``write``; tables in name order, rows in key order, both as the caller gives them.
 
@@ -233,10 +262,14 @@ class DocumentWriter:
         schema: Sequence[str],
         end: Callable[[], None],
         serialized: Serialized = _NOTHING,
+        folds: Folds = NO_FOLDS,
     ) -> None:
         self._write = write
         self._end = end
-        head = b'{"format":' + encode(EXACT_FORMAT if serialized else FORMAT) + b',"schema":' + encode(list(schema))
+        head = b'{"format":' + encode(EXACT_FORMAT if serialized or folds else FORMAT)
+        if folds:
+            head += b',"keys":' + encode({name: dict(columns) for name, columns in folds.items()})
+        head += b',"schema":' + encode(list(schema))
         if serialized:
             head += b',"serialized":' + encode({name: list(columns) for name, columns in serialized.items()})
         head += b',"tables":{'

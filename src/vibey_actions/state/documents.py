@@ -12,6 +12,7 @@ from vibey_actions.errors import FileFailed, Unreadable
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.declaration import Declaration
 from vibey_actions.state.document import DocumentReader, DocumentWriter, Serialized
+from vibey_actions.state.identity import NO_FOLDS, Folds
 from vibey_actions.state.owned import create_owned, private_folder, sweep_files
 from vibey_actions.state.seal import SealWriter, open_sealed
 
@@ -43,7 +44,9 @@ class Documents:
         self.checked.note(path, declaration)
 
     @contextmanager
-    def draft(self, schema: list[str], serialized: Serialized) -> Iterator[tuple[DocumentWriter, Path]]:
+    def draft(
+        self, schema: list[str], serialized: Serialized, folds: Folds = NO_FOLDS
+    ) -> Iterator[tuple[DocumentWriter, Path]]:
         """A writer, and the file that holds the sealed document once the writer was closed. Gone afterwards.
 
         Raises FileFailed where the folder cannot be used.
@@ -51,7 +54,7 @@ class Documents:
         with _keeping(self.folder):
             private_folder(self.folder)
         with sealed_file(self.folder, self.key) as (write, close, path):
-            yield DocumentWriter(write, schema, close, serialized), path
+            yield DocumentWriter(write, schema, close, serialized, folds), path
 
 
 @contextmanager

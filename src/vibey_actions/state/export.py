@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from vibey_actions.errors import Unreadable
 from vibey_actions.rows.canonical import encode
 from vibey_actions.state.document import DocumentReader, DocumentWriter, Serialized, canonical_value
+from vibey_actions.state.identity import NO_FOLDS, Folds
 from vibey_actions.state.scanner import Scanner
 
 EXPORT_FORMAT = "vibey-state-export/1"
@@ -58,6 +59,7 @@ def export_writer(
     schema: list[str],
     end: Callable[[], None],
     serialized: Serialized,
+    folds: Folds = NO_FOLDS,
 ) -> DocumentWriter:
     """A writer of the document inside an export; closing it ends the export and then calls ``end``."""
     write(b'{"base":' + encode(base) + b',"format":' + encode(EXPORT_FORMAT) + b',"remote":' + encode(remote))
@@ -67,4 +69,4 @@ def export_writer(
         write(b"}")
         end()
 
-    return DocumentWriter(write, schema, end_export, serialized)
+    return DocumentWriter(write, schema, end_export, serialized, folds)

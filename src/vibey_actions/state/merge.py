@@ -212,7 +212,7 @@ class _TableMerge:
         """Whether a range holds a key behind ``after`` up to ``until``; steps over the ranges in front of them."""
         while self._range < len(self._ranges):
             current = self._ranges[self._range]
-            if current.high is not None and current.high <= after:  # its rows came out with the batch that ended after it
+            if current.high is not None and current.high <= after:  # its rows came out before ``after``
                 self._range += 1
                 continue
             return current.low <= until

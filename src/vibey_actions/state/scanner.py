@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from vibey_actions.errors import Unreadable
 from vibey_actions.rows.canonical import decode
+from vibey_actions.state.identity import Fold
 
 WINDOW = 512 * 1024
 """How much text is looked at at a time, in bytes."""
@@ -24,11 +25,11 @@ _array_of_raw = msgspec.json.Decoder(list[msgspec.Raw])
 class Batch:
     """Some consecutive rows of a table: ``text`` is the rows joined by commas.
 
-    ``rows`` is each one by itself; ``values`` are the rows decoded and ``keys`` their canonical keys, both only where
-    a check has needed them already.
+    ``folds`` says by key column what of its text does not count. ``rows`` is each one by itself; ``values`` are
+    the rows decoded and ``keys`` their keys, both only where a check has needed them already.
     """
 
-    __slots__ = ("_rows", "keys", "size", "text", "values")
+    __slots__ = ("_rows", "folds", "keys", "size", "text", "values")
 
     def __init__(self, text: bytes, size: int, *, rows: list[msgspec.Raw] | None, values: list[Any] | None) -> None:
         self.text = text
@@ -36,6 +37,7 @@ class Batch:
         self._rows = rows
         self.values = values
         self.keys: list[bytes] | None = None
+        self.folds: Mapping[str, Fold] = {}
 
     def __len__(self) -> int:
         return self.size

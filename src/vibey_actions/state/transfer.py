@@ -8,7 +8,7 @@ from vibey_actions.errors import TableRefused
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.declaration import Declaration
 from vibey_actions.state.document import DocumentReader, DocumentWriter, keys
-from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, check_columns, check_serialized, columns_of
+from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, check_carried, check_columns, columns_of
 from vibey_actions.state.report import Counts
 from vibey_actions.state.scanner import Batch
 from vibey_actions.state.spool import Change, Spool
@@ -71,7 +71,7 @@ def _replace(
             break
         rows: Iterator[Keyed] = iter(())
         if following is not None and following[0] == name:
-            check_serialized(declaration.tables[name], document.serialized.get(name, ()))
+            check_carried(declaration.tables[name], document)
             rows = _checked(declaration, name, following[1])
         bounds = BoundsBuilder((), [EVERYTHING])
         for key, before, after in aligned(view_of(name).rows(), rows):

@@ -28,10 +28,11 @@ WHERE n.nspname = ANY (%(schemas)s) AND c.relkind IN ('r', 'p') AND NOT c.relisp
 
 -- name: columns
 -- In: oids. Out, in attribute order: the table's oid, name, type as written, type with domains resolved, how its JSON
--- image is carried, not null, generated, identity. A type outside the core that has a cast to json of its own is
+-- image is carried, not null, generated, identity, and what collation it has, but for the database's own. A type outside the core that has a cast to json of its own is
 -- printed by to_jsonb through that cast, which is why it is no plain text.
 WITH RECURSIVE attribute AS (
-    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, a.attidentity
+    SELECT a.attrelid, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attnotnull, a.attgenerated, a.attidentity,
+        a.attcollation
     FROM pg_catalog.pg_attribute a
     WHERE a.attrelid = ANY (%(oids)s::pg_catalog.oid[]) AND a.attnum > 0 AND NOT a.attisdropped
 ), unfolded AS (
@@ -59,10 +60,15 @@ SELECT a.attrelid,
        END AS carriage,
        a.attnotnull,
        a.attgenerated <> '' AS generated,
-       a.attidentity::text
+       a.attidentity::text,
+       x.collname,
+       xn.nspname AS collation_schema,
+       COALESCE(x.collisdeterministic, true) AS deterministic
 FROM attribute a
 JOIN unfolded u ON u.attrelid = a.attrelid AND u.attnum = a.attnum
 JOIN pg_catalog.pg_type base ON base.oid = u.type AND base.typtype <> 'd'
+LEFT JOIN pg_catalog.pg_collation x ON x.oid = a.attcollation AND x.oid <> 'pg_catalog."default"'::pg_catalog.regcollation
+LEFT JOIN pg_catalog.pg_namespace xn ON xn.oid = x.collnamespace
 ORDER BY a.attrelid, a.attnum
 
 -- name: foreign_keys

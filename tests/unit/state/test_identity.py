@@ -1,0 +1,122 @@
+"""Keys that are equal in the database have one identity, in every document that says so."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import pytest
+
+from tests.support.documents import document, read
+from vibey_actions.errors import SchemaMismatch, Unreadable
+from vibey_actions.rows.canonical import encode
+from vibey_actions.state.declaration import Declaration, Table
+from vibey_actions.state.document import DocumentReader, DocumentWriter
+from vibey_actions.state.identity import Fold, folded, identity
+from vibey_actions.state.merge import check_carried
+
+FOLDED = {
+    Fold.SCALE: [
+        ("1.00", "1"), ("1.0", "1"), ("1", "1"), ("100", "100"), ("-1.50", "-1.5"), ("0.00", "0"), ("0E-10", "0"),
+        ("1.5E-7", "1.5E-7"), ("1.50E-7", "1.5E-7"), ("1.0E-7", "1E-7"), ("0.0000010", "0.000001"),
+        ("-1.000E-9", "-1E-9"), ('"NaN"', '"NaN"'), ('"-Infinity"', '"-Infinity"'), ("null", "null"),
+        ("123456789012345678901234567890123456789.10", "123456789012345678901234567890123456789.1"),
+    ],
+    Fold.PADDING: [('"a  "', '"a"'), ('"  a "', '"  a"'), ('" "', '""'), ('""', '""'), ('"a\\t "', '"a\\t"'),
+                   ('"\\\\ "', '"\\\\"'), ('"a\\u00a0"', '"a\\u00a0"')],
+    Fold.SIGN: [('"-0"', '"0"'), ('"0"', '"0"'), ('"-0.5"', '"-0.5"'), ('"-1e-300"', '"-1e-300"')],
+}  # fmt: skip
+CASES = [(fold, text, same) for fold, pairs in FOLDED.items() for text, same in pairs]
+
+
+@pytest.mark.parametrize(("fold", "text", "same"), CASES)
+def test_what_does_not_count_is_taken_off(fold: Fold, text: str, same: str) -> None:
+    """Zeros behind a fraction, spaces behind a text, the sign of zero; nothing else, and a second time nothing more."""
+    assert folded(fold, text.encode()) == same.encode()
+    assert folded(fold, same.encode()) == same.encode()
+    assert folded(None, text.encode()) == text.encode()
+
+
+def test_random_numbers_are_one_exactly_when_they_are_equal() -> None:
+    """Two numbers of any scale have one text if, and only if, they are equal; and that text is canonical."""
+    chance = random.Random(86)  # noqa: S311 - the same numbers every time
+    found: dict[Decimal, bytes] = {}
+    for _ in range(20_000):
+        number = Decimal(chance.choice([0, 1, 10, 120, 123, 10**9, 123456])).scaleb(-chance.randrange(14))
+        number = -number if number and chance.random() < 0.5 else number
+        text = folded(Fold.SCALE, encode(number))
+        assert found.setdefault(number, text) == text
+        assert encode(Decimal(text.decode())) == text
+    assert len(set(found.values())) == len(found)
+
+
+def test_a_row_and_its_text_have_one_identity() -> None:
+    """The identity of a decoded row is the key that a document's reader takes from its text."""
+    row = {"n": Decimal("1.500"), "p": "é  ", "f": "-0", "other": Decimal("1.0")}
+    folds = {"n": Fold.SCALE, "p": Fold.PADDING, "f": Fold.SIGN}
+    assert identity(row, ("p", "n", "f", "other"), folds) == b'["\\u00e9",1.5,"0",1.0]'
+
+
+def written(folds: dict[str, dict[str, Fold]], rows: list[bytes], serialized: tuple[str, ...] = ()) -> bytes:
+    parts: list[bytes] = []
+    writer = DocumentWriter(parts.append, ["1"], lambda: None, {"t": serialized} if serialized else {}, folds)
+    writer.table("t")
+    for row in rows:
+        writer.rows(row)
+    writer.close()
+    return b"".join(parts)
+
+
+def test_a_document_says_how_its_keys_are_folded() -> None:
+    """An exact document with the folds in front of the migrations; rows stand in the order of their identities."""
+    rows = [b'{"n":1.50}', b'{"n":1.6}', b'{"n":10.0}']
+    text = written({"t": {"n": Fold.SCALE}}, rows)
+    assert text == (
+        b'{"format":"vibey-state/1x","keys":{"t":{"n":"scale"}},"schema":["1"],'
+        b'"tables":{"t":[{"n":1.50},{"n":1.6},{"n":10.0}]}}'
+    )
+    assert text == encode(__import__("json").loads(text, parse_float=Decimal))
+    reader = DocumentReader([text], key_of={"t": ("n",)}.get)
+    assert reader.folds == {"t": {"n": Fold.SCALE}}
+    assert read(text, {"t": ("n",)}) == (["1"], {"t": rows})
+    both = written({"t": {"n": Fold.SCALE}}, rows, ("f",))
+    assert b'"schema":["1"],"serialized":{"t":["f"]},"tables"' in both
+    assert DocumentReader([both]).serialized == {"t": ("f",)}
+
+
+@pytest.mark.parametrize("rows", [[b'{"n":1.5}', b'{"n":1.50}'], [b'{"n":2}', b'{"n":1.0}']])
+def test_two_rows_of_one_identity_are_unreadable(rows: list[bytes]) -> None:
+    """Texts that differ and ascend are not enough: their identities have to."""
+    text = written({"t": {"n": Fold.SCALE}}, rows)
+    with pytest.raises(Unreadable, match="out of order, or two have one key"):
+        read(text, {"t": ("n",)})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"format":"vibey-state/1","keys":{"t":{"n":"scale"}},"schema":[],',
+        b'{"format":"vibey-state/1x","schema":[],',
+        b'{"format":"vibey-state/1x","keys":{},"schema":[],',
+        b'{"format":"vibey-state/1x","keys":{"t":{}},"schema":[],',
+        b'{"format":"vibey-state/1x","keys":{"t":["n"]},"schema":[],',
+        b'{"format":"vibey-state/1x","keys":{"t":{"n":"case"}},"schema":[],',
+        b'{"format":"vibey-state/1x","keys":{"t":{"n":[]}},"schema":[],',
+        b'{"format":"vibey-state/1x","schema":[],"keys":{"t":{"n":"scale"}},',
+        b'{"format":"vibey-state/1x","keys":{"t":{"n":"scale"}},"schema":[],"serialized":{},',
+    ],
+)
+def test_any_other_head_is_unreadable(head: bytes) -> None:
+    """Format 1 folds nothing, an exact document says why it is one, and an unknown fold is not guessed at."""
+    with pytest.raises(Unreadable):
+        read(head + b'"tables":{}}')
+
+
+def test_a_document_that_folds_other_keys_is_refused() -> None:
+    """A key whose type differs between the ends is named before a row is compared."""
+    table = Table("t", ("n",), ("n",), folds=(("n", Fold.SCALE),))
+    assert Declaration({"t": table}).folds == {"t": {"n": Fold.SCALE}}
+    check_carried(table, DocumentReader([written({"t": {"n": Fold.SCALE}}, [])]))
+    for other in (document({}), written({"t": {"n": Fold.PADDING}}, []), written({"t": {"m": Fold.SCALE}}, [])):
+        with pytest.raises(SchemaMismatch, match=r"column\(s\) .*n have another type"):
+            check_carried(table, DocumentReader([other]))
