@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -78,7 +78,7 @@ class Operations:
 
     settings: Settings
     config: Config
-    env: Mapping[str, str]
+    env: Mapping[str, str] = field(repr=False)
     progress: Progress
     notice: Callable[[str], None]
 
