@@ -14,6 +14,8 @@ from typing import Any
 
 from vibey_actions.errors import VibeyError
 
+_LONGEST = 240
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -63,6 +65,8 @@ def start(work: Callable[[], Any]) -> Child:
         os.close(writing)
         return Child(pid, reading)
     os.close(reading)
+    # What never ends is to fail, not to hang whoever waits.
+    signal.alarm(_LONGEST)
     gc.disable()
     try:
         ended: tuple[Any, str, str] = (work(), "", "")
