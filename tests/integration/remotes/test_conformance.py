@@ -59,6 +59,8 @@ def test_a_push_builds_on_its_parent(place: Place) -> None:
     second = remote.push({PATH: source}, first)
     assert place.repository.history(BRANCH) == [second, first]
     assert place.repository.read(second, PATH) == source.read_bytes()
+    third = remote.push({PATH: place.sealed()}, second)
+    assert place.repository.history(BRANCH) == [third, second, first]
 
 
 def test_a_push_by_a_machine_that_has_nothing_cached(place: Place) -> None:

@@ -87,6 +87,14 @@ def test_a_checked_out_branch(tmp_path: Path) -> None:
         place.open().push({PATH: place.sealed()}, commit)
 
 
+def test_the_default_branch_is_not_pushed_to_unread(on_git: Place) -> None:
+    """A push onto the default branch is refused although nobody asked for the head before."""
+    commit = on_git.repository.commit_files("main", {PATH: b"VBYSTAT1"})
+    with pytest.raises(NotAStateBranch, match="default branch"):
+        on_git.open(branch="main").push({PATH: on_git.sealed()}, commit)
+    assert on_git.repository.ref("main") == commit
+
+
 def test_a_branch_of_a_work_tree_that_is_not_checked_out(tmp_path: Path) -> None:
     """A checkout can hold the state on another branch; its files are not touched."""
     work = tmp_path / "work"
