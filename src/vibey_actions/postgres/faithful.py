@@ -5,12 +5,14 @@ Format 1 carries rows as to_jsonb gives them (spec 1: Row); what that loses is m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import psycopg
 
 from vibey_actions.errors import RowRefused
 from vibey_actions.postgres.chunks import Within
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.expressions import bare_type, key_text
+from vibey_actions.postgres.expressions import bare_type, key_text, target
 from vibey_actions.postgres.sql import bound, identifier
 from vibey_actions.postgres.tables import Carriage, Column, PgTable
 
@@ -25,8 +27,8 @@ def unfaithful(column: Column, alias: str) -> str | None:
         return f"{cell} = 'null'::jsonb"
     if kind == "json":
         # A text that jsonb cannot hold at all (an escaped NUL, half a surrogate pair) is found before it is cast.
-        broken = f"({cell}::text ~ '\\\\u(0000|[dD][89aAbBcCdDeEfF])')"
-        return f"CASE WHEN {broken} THEN true ELSE {cell}::text <> to_jsonb({cell})::text END"
+        broken = rf"({cell}::text ~ '(^|[^\\])(\\\\)*\\u(0000|[dD][89a-fA-F])')"
+        return f"CASE WHEN {broken} THEN true ELSE {cell}::text = 'null' OR {cell}::text <> to_jsonb({cell})::text END"
     if kind in ("real", "double precision"):
         return f"{cell} = 0 AND {cell}::text = '-0'"
     if column.carriage is Carriage.COMPOUND:
@@ -43,14 +45,20 @@ def refuse_unfaithful(connection: psycopg.Connection, table: PgTable, within: Wi
         return
     key = key_text(table, "r")
     found = " ".join(f"WHEN {condition} THEN {number}" for number, (_, condition) in enumerate(conditions))
-    only = "" if table.partitioned else "ONLY "
     where = f" AND {within.condition(key)}" if within else ""
     query = (
-        f"SELECT {key}, CASE {found} END FROM {only}{table.sql} r"
+        f"SELECT {key}, CASE {found} END FROM {target(table)} r"
         f" WHERE ({' OR '.join(f'({condition})' for _, condition in conditions)}){where} LIMIT 1"
     )
+    parameters = within.parameters() if within else {}
     with saying(f"looking in {table.name} for values that JSON cannot carry"):
-        row = connection.execute(bound(query), within.parameters() if within else {}).fetchone()
+        try:
+            with connection.transaction():
+                row = connection.execute(bound(query), parameters).fetchone()
+        except (psycopg.DataError, psycopg.InternalError):
+            # A value that cannot even be written as JSON, or a type that does not read its own.
+            _refuse_unreadable(connection, table, where, parameters)
+            raise
     if row is None:
         return
     column = conditions[row[1]][0]
@@ -60,9 +68,31 @@ def refuse_unfaithful(connection: psycopg.Connection, table: PgTable, within: Wi
     )
 
 
+def _refuse_unreadable(
+    connection: psycopg.Connection, table: PgTable, where: str, parameters: Mapping[str, object]
+) -> None:
+    key, only = key_text(table, "r"), target(table)
+    for column in table.carried:
+        if column.carriage is not Carriage.COMPOUND or column.serialized:
+            continue
+        asked = f"SELECT count(*) FROM {only} r WHERE ({unfaithful(column, 'r')}){where}"
+        try:
+            with connection.transaction():
+                connection.execute(bound(asked), parameters)
+        except (psycopg.DataError, psycopg.InternalError):
+            cell = f"r.{identifier(column.name)}"
+            first = f"SELECT min({key}) FROM {only} r WHERE {cell} IS NOT NULL{where}"
+            row = connection.execute(bound(first), parameters).fetchone()
+            raise RowRefused(
+                f"table {table.name}, row {row[0] if row else ''} or one behind it: the value of {column.name} "
+                f"({column.type}) cannot be carried exactly, as it does not come back from JSON",
+                f'exclude the table: [state] exclude = ["{table.name}"]',
+            ) from None
+
+
 _ADVICE = {
     "jsonb": "it is the JSON null, which would come back as SQL NULL: store SQL NULL instead",
-    "json": "its text would come back reformatted: use the type jsonb, or store the text as jsonb prints it",
+    "json": "it is the JSON null, or its text would come back reformatted: store SQL NULL, or text as jsonb prints it",
     "real": "it is minus zero, which would come back as zero: store 0",
     "double precision": "it is minus zero, which would come back as zero: store 0",
 }

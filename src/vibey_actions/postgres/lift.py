@@ -20,8 +20,10 @@ from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import existing_schemas, read_catalog
 from vibey_actions.postgres.connection import connect, reading, saying
 from vibey_actions.postgres.migrate import migrate
+from vibey_actions.postgres.repeatable import Images, clock_columns, images, turn_over
 from vibey_actions.postgres.scratch import scratch_database
 from vibey_actions.postgres.snapshot import Snapshot
+from vibey_actions.postgres.tables import Catalog
 from vibey_actions.state.document import DocumentReader, DocumentWriter
 from vibey_actions.state.documents import sealed_file
 from vibey_actions.state.seal import open_sealed
@@ -43,16 +45,47 @@ def lift(
         write, close, path = made
         try:
             with scratch_database(dsn, notice=notice) as scratch:
-                migrate(scratch, config, upto=document.schema, notice=notice)
-                _load(scratch, config, document)
-                migrate(scratch, config, upto=schema, notice=notice)
+                before = _bring(scratch, config, document, schema, notice=notice)
                 _unload(scratch, config, schema, write, close)
+                once, unsteady = _look(scratch, config, before)
+            with scratch_database(dsn, notice=notice) as scratch:
+                again = DocumentReader(open_sealed(sealed, key))
+                _bring(scratch, config, again, schema, notice=notice, turned=True)
+                twice, _ = _look(scratch, config, before)
+            unsteady += [name for name in once if once[name] != twice[name]]
+            if unsteady:
+                raise _unsteady(document.schema, schema, unsteady)
         except (DatabaseFailed, MigrationFailed) as error:
             raise _cannot(document.schema, schema, error.message) from error
         yield path
 
 
-def _load(scratch: str, config: Config, document: DocumentReader) -> None:
+def _bring(
+    scratch: str,
+    config: Config,
+    document: DocumentReader,
+    schema: list[str],
+    *,
+    notice: Callable[[str], None],
+    turned: bool = False,
+) -> Catalog:
+    """Load the document at its migrations and migrate it on; returns the older catalog."""
+    migrate(scratch, config, upto=document.schema, notice=notice)
+    catalog = _load(scratch, config, document)
+    if turned:
+        with connect(scratch, purpose="lift") as connection:
+            turn_over(connection, catalog)
+    migrate(scratch, config, upto=schema, notice=notice)
+    return catalog
+
+
+def _look(scratch: str, config: Config, before: Catalog) -> tuple[Images, list[str]]:
+    with saying("comparing what migrations made"), connect(scratch, purpose="lift") as connection:
+        catalog = read_catalog(connection, config)
+        return images(connection, catalog), clock_columns(connection, before, catalog)
+
+
+def _load(scratch: str, config: Config, document: DocumentReader) -> Catalog:
     with saying("loading the branch's state into the scratch database"), connect(scratch, purpose="lift") as writing:
         with reading(scratch, purpose="lift") as view:
             catalog = read_catalog(view, _without_tables(view, config), exact_rows=config.profile is None)
@@ -64,6 +97,7 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> None:
                 apply(writing, snapshot.catalog, changes.pull, agreements)
         finally:
             changes.close()
+    return catalog
 
 
 def _unload(
@@ -71,13 +105,24 @@ def _unload(
 ) -> None:
     with reading(scratch, purpose="lift") as view:
         snapshot = Snapshot(view, read_catalog(view, config), schema, {})
-        writer = DocumentWriter(write, schema, close, snapshot.declaration.serialized)
+        writer = DocumentWriter(write, schema, close, snapshot.declaration.serialized, snapshot.declaration.folds)
         write_database(snapshot.declaration, snapshot.view, writer)
 
 
 def _without_tables(scratch: psycopg.Connection, config: Config) -> Config:
     """At older migrations a declared schema, table or column may not be there yet, and nothing is merged there."""
     return replace(config, profile=None, tables={}, schemas=existing_schemas(scratch, config.schemas))
+
+
+def _unsteady(theirs: list[str], mine: list[str], where: list[str]) -> VibeyError:
+    missing = ", ".join(sorted(set(mine) - set(theirs)))
+    return SchemaMismatch(
+        f"the migration(s) {missing} give the same rows other values each time they run (in {', '.join(where)}: from "
+        "the clock, a random number or a sequence), so every row would look edited",
+        "have them fill new columns with constants or from the row itself; or sync every database at the older "
+        "migrations, migrate one, remove the branch, run `vibey-actions state forget` and sync there, then fill the "
+        "others anew",
+    )
 
 
 def _cannot(theirs: list[str], mine: list[str], why: str) -> VibeyError:
