@@ -87,7 +87,9 @@ def sealed_file(folder: Path, key: bytes) -> Iterator[tuple[Callable[[bytes], No
         # What counts was flushed by ``close``; a full disk is not said twice.
         with suppress(OSError):
             file.close()
-        path.unlink(missing_ok=True)
+        # What cannot be removed now is removed by the next.
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def put_in_place(path: Path, out: Path) -> None:
