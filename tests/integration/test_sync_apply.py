@@ -27,45 +27,66 @@ def level(one: End, other: End) -> None:
 
 
 FAMILY = """
-CREATE TABLE parent (id int PRIMARY KEY, name text);
-CREATE TABLE child (id int PRIMARY KEY, parent int {not_null} REFERENCES parent {action}, name text)
+CREATE TABLE parent{n} (id int PRIMARY KEY, name text);
+CREATE TABLE child{n} (id int PRIMARY KEY, parent int {not_null} REFERENCES parent{n} {action}, name text);
 """
+ACTIONS = ("", "ON DELETE CASCADE", "ON DELETE SET NULL", "ON DELETE RESTRICT")
+FAMILIES = [(action, not_null) for action in ACTIONS for not_null in ("", "NOT NULL")]
 
 
-@pytest.mark.parametrize("action", ["", "ON DELETE CASCADE", "ON DELETE SET NULL", "ON DELETE RESTRICT"])
-def test_a_parent_that_only_changes_keeps_its_children(ends: Ends, action: str) -> None:
+def each(end: End, count: int, *statements: str) -> None:
+    """Run statements once for every number, which stands as {n} in them."""
+    end.run(*(statement.format(n=n) for n in range(count) for statement in statements))
+
+
+@pytest.fixture
+def families(ends: Ends) -> tuple[End, End]:
+    """Two databases with parents and children tied in every way, two parents and two children in each."""
+    schema = "".join(FAMILY.format(n=n, action=a, not_null=not_null) for n, (a, not_null) in enumerate(FAMILIES))
+    one, other = ends.pair(schema)
+    each(one, len(FAMILIES), "INSERT INTO parent{n} VALUES (1, 'a'), (2, 'b')")
+    each(one, len(FAMILIES), "INSERT INTO child{n} VALUES (1, 1, 'x'), (2, 2, 'y')")
+    level(one, other)
+    return one, other
+
+
+def test_a_parent_that_only_changes_keeps_its_children(families: tuple[End, End]) -> None:
     """A changed parent is updated in place: no cascade runs, and a new child of it arrives with it."""
-    one, other = ends.pair(FAMILY.format(action=action, not_null=""))
-    one.run("INSERT INTO parent VALUES (1, 'a'), (2, 'b')", "INSERT INTO child VALUES (1, 1, 'x'), (2, 2, 'y')")
-    level(one, other)
-    one.run("UPDATE parent SET name = 'changed' WHERE id = 1", "INSERT INTO parent VALUES (3, 'c')")
-    one.run("INSERT INTO child VALUES (3, 3, 'z')", "DELETE FROM child WHERE id = 2", "DELETE FROM parent WHERE id = 2")
-    level(one, other)
-    assert other.rows("child") == ["(1,1,x)", "(3,3,z)"]
-    assert other.rows("parent") == ["(1,changed)", "(3,c)"]
-
-
-@pytest.mark.parametrize("action", ["", "ON DELETE CASCADE", "ON DELETE SET NULL", "ON DELETE RESTRICT"])
-@pytest.mark.parametrize("not_null", ["", "NOT NULL"])
-def test_children_move_to_another_parent_as_theirs_goes(ends: Ends, action: str, not_null: str) -> None:
-    """A child that was re-pointed to a parent, old or new, outlives the one that was deleted."""
-    one, other = ends.pair(FAMILY.format(action=action, not_null=not_null))
-    one.run("INSERT INTO parent VALUES (1, 'a'), (2, 'b')", "INSERT INTO child VALUES (1, 1, 'x'), (2, 1, 'y')")
-    level(one, other)
-    one.run(
-        "INSERT INTO parent VALUES (3, 'new')",
-        "UPDATE child SET parent = 2 WHERE id = 1",
-        "UPDATE child SET parent = 3 WHERE id = 2",
-        "DELETE FROM parent WHERE id = 1",
+    one, other = families
+    each(
+        one,
+        len(FAMILIES),
+        "UPDATE parent{n} SET name = 'changed' WHERE id = 1; INSERT INTO parent{n} VALUES (3, 'c')",
+        "INSERT INTO child{n} VALUES (3, 3, 'z')",
+        "DELETE FROM child{n} WHERE id = 2; DELETE FROM parent{n} WHERE id = 2",
     )
     level(one, other)
-    assert other.rows("child") == ["(1,2,x)", "(2,3,y)"]
+    for n in range(len(FAMILIES)):
+        assert other.rows(f"child{n}") == ["(1,1,x)", "(3,3,z)"]
+        assert other.rows(f"parent{n}") == ["(1,changed)", "(3,c)"]
 
 
-@pytest.mark.parametrize("action", ["", "ON DELETE CASCADE", "ON DELETE SET NULL", "ON DELETE RESTRICT"])
+def test_children_move_to_another_parent_as_theirs_goes(families: tuple[End, End]) -> None:
+    """A child that was re-pointed to a parent, old or new, outlives the one that was deleted."""
+    one, other = families
+    each(
+        one,
+        len(FAMILIES),
+        "INSERT INTO parent{n} VALUES (3, 'new'), (4, 'new')",
+        "UPDATE child{n} SET parent = 2 WHERE id = 1",
+        "UPDATE child{n} SET parent = 3 WHERE id = 2",
+        "UPDATE child{n} SET parent = 4 WHERE id = 1",
+        "DELETE FROM parent{n} WHERE id < 3",
+    )
+    level(one, other)
+    for n in range(len(FAMILIES)):
+        assert other.rows(f"child{n}") == ["(1,4,x)", "(2,3,y)"]
+
+
+@pytest.mark.parametrize("action", ["", "ON DELETE CASCADE"])
 def test_a_child_added_here_of_a_parent_deleted_there_is_a_conflict(ends: Ends, action: str) -> None:
     """No cascade takes the child and no reference is emptied: constraint, child and parent are named at once."""
-    one, other = ends.pair(FAMILY.format(action=action, not_null=""))
+    one, other = ends.pair(FAMILY.format(n="", action=action, not_null=""))
     one.run("INSERT INTO parent VALUES (1, 'a'), (2, 'b')")
     level(one, other)
     one.run("DELETE FROM parent")
@@ -86,7 +107,7 @@ def test_a_child_added_here_of_a_parent_deleted_there_is_a_conflict(ends: Ends, 
 @pytest.mark.parametrize("deferrable", ["", "DEFERRABLE INITIALLY DEFERRED"])
 def test_a_child_added_there_of_a_parent_deleted_here_is_a_conflict(ends: Ends, deferrable: str) -> None:
     """The other way round: the child cannot come in, which is said of each such row, checked late or not."""
-    one, other = ends.pair(FAMILY.format(action=deferrable, not_null=""))
+    one, other = ends.pair(FAMILY.format(n="", action=deferrable, not_null=""))
     one.run("INSERT INTO parent VALUES (1, 'a'), (2, 'b')")
     level(one, other)
     one.run("INSERT INTO child VALUES (5, 1, 'x'), (6, 2, 'y'), (7, NULL, 'z')")
@@ -99,26 +120,25 @@ def test_a_child_added_there_of_a_parent_deleted_here_is_a_conflict(ends: Ends, 
     ]
 
 
-UNIQUE = "CREATE TABLE t (id int PRIMARY KEY, u text NOT NULL, v int, {constraint})"
+UNIQUE = ("UNIQUE (u)", "UNIQUE (u, v)", "UNIQUE (u) DEFERRABLE", "EXCLUDE USING btree (u WITH =)")
 
 
-@pytest.mark.parametrize(
-    "constraint",
-    ["UNIQUE (u)", "UNIQUE (u, v)", "UNIQUE (u) DEFERRABLE", "EXCLUDE USING btree (u WITH =)", "CHECK (true)"],
-)
-def test_unique_values_are_swapped_and_moved(ends: Ends, constraint: str) -> None:
+def test_unique_values_are_swapped_and_moved(ends: Ends) -> None:
     """Rows trade their unique values, pass them on, and take those of a row that goes."""
-    one, other = ends.pair(UNIQUE.format(constraint=constraint))
-    one.run("INSERT INTO t VALUES (1, 'a', 0), (2, 'b', 0), (3, 'c', 0), (4, 'd', 0), (5, 'e', 0)")
+    table = "CREATE TABLE t{n} (id int PRIMARY KEY, u text NOT NULL, v int, {constraint});"
+    one, other = ends.pair("".join(table.format(n=n, constraint=kind) for n, kind in enumerate(UNIQUE)))
+    each(one, len(UNIQUE), "INSERT INTO t{n} VALUES (1, 'a', 0), (2, 'b', 0), (3, 'c', 0), (4, 'd', 0), (5, 'e', 0)")
     level(one, other)
-    one.run(
-        "UPDATE t SET u = 'tmp' WHERE id = 1",
-        "UPDATE t SET u = 'a' WHERE id = 2",
-        "UPDATE t SET u = 'b' WHERE id = 1",
-        "UPDATE t SET u = 'z' WHERE id = 4",
-        "UPDATE t SET u = 'd' WHERE id = 3",
-        "DELETE FROM t WHERE id = 5",
-        "INSERT INTO t VALUES (6, 'e', 0), (0, 'c', 0)",
+    each(
+        one,
+        len(UNIQUE),
+        "UPDATE t{n} SET u = 'tmp' WHERE id = 1",
+        "UPDATE t{n} SET u = 'a' WHERE id = 2",
+        "UPDATE t{n} SET u = 'b' WHERE id = 1",
+        "UPDATE t{n} SET u = 'z' WHERE id = 4",
+        "UPDATE t{n} SET u = 'd' WHERE id = 3",
+        "DELETE FROM t{n} WHERE id = 5",
+        "INSERT INTO t{n} VALUES (6, 'e', 0), (0, 'c', 0)",
     )
     level(one, other)
 
@@ -146,19 +166,22 @@ def test_two_rows_that_come_to_share_a_unique_value_are_a_conflict(ends: Ends) -
     assert "same" not in whys
 
 
-NODES = "CREATE TABLE node (id int PRIMARY KEY, up int REFERENCES node {})"
-
-
-@pytest.mark.parametrize("action", ["", "ON DELETE RESTRICT", "ON DELETE CASCADE", "ON DELETE SET NULL", "DEFERRABLE"])
-def test_rows_that_reference_their_own_table(ends: Ends, action: str) -> None:
+def test_rows_that_reference_their_own_table(ends: Ends) -> None:
     """Children before parents in key order, a loop, a row that is its own parent, and all of it gone again."""
-    one, other = ends.pair(NODES.format(action))
-    one.run("INSERT INTO node VALUES (1, 3), (2, 1), (3, 3), (4, 5), (5, 4), (6, NULL)")
+    ties = (*ACTIONS, "DEFERRABLE")
+    table = "CREATE TABLE node{n} (id int PRIMARY KEY, up int REFERENCES node{n} {tie});"
+    one, other = ends.pair("".join(table.format(n=n, tie=tie) for n, tie in enumerate(ties)))
+    each(one, len(ties), "INSERT INTO node{n} VALUES (1, 3), (2, 1), (3, 3), (4, 5), (5, 4), (6, NULL)")
     level(one, other)
-    one.run("UPDATE node SET up = 6 WHERE id IN (1, 3)", "DELETE FROM node WHERE id IN (4, 5)")
-    one.run("INSERT INTO node VALUES (7, 8), (8, 2)", "UPDATE node SET up = 7 WHERE id = 6")
+    each(
+        one,
+        len(ties),
+        "UPDATE node{n} SET up = 6 WHERE id IN (1, 3)",
+        "UPDATE node{n} SET up = NULL WHERE id IN (4, 5); DELETE FROM node{n} WHERE id IN (4, 5)",
+        "INSERT INTO node{n} VALUES (7, 8), (8, 2); UPDATE node{n} SET up = 7 WHERE id = 6",
+    )
     level(one, other)
-    one.run("UPDATE node SET up = NULL WHERE id = 6", "DELETE FROM node")
+    each(one, len(ties), "UPDATE node{n} SET up = NULL; DELETE FROM node{n}")
     level(one, other)
 
 
