@@ -35,6 +35,8 @@ class TableConfig:
     newest_by: str | None = None
     append_only: bool = False
     otherwise: Rule = Rule.REFUSE
+    triggers: str | None = None
+    """``off``: the database's own triggers do not fire while rows are applied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,9 @@ def check_table_name(name: str, where: str) -> None:
 
 def _table(top: _Section, name: str) -> TableConfig:
     check_table_name(name, f"{top.file}: tables")
-    section = top.section("tables", None).section(name, ("conflict", "otherwise", "newest-by", "append-only"))
+    section = top.section("tables", None).section(
+        name, ("conflict", "otherwise", "newest-by", "append-only", "triggers")
+    )
     rule = _rule(section, "conflict", tuple(Rule))
     otherwise = _rule(section, "otherwise", tuple(rule for rule in Rule if rule is not Rule.COLUMNS))
     newest_by = section.text("newest-by")
@@ -268,7 +272,17 @@ def _table(top: _Section, name: str) -> TableConfig:
             f"{where} has the conflict rule newest and no newest-by",
             'declare the timestamp column to compare: newest-by = "updated_at"',
         )
-    return TableConfig(rule, newest_by, append_only, otherwise or Rule.REFUSE)
+    return TableConfig(rule, newest_by, append_only, otherwise or Rule.REFUSE, _triggers(section))
+
+
+def _triggers(section: _Section) -> str | None:
+    value = section.text("triggers")
+    if value not in (None, "off"):
+        raise SettingError(
+            f"{section.file}: {section.name('triggers')} is {value}, which is no setting here",
+            'write triggers = "off", or remove it: triggers then fire as for any other session',
+        )
+    return value
 
 
 def _rule(section: _Section, key: str, rules: tuple[Rule, ...]) -> Rule | None:

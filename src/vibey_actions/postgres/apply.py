@@ -6,22 +6,26 @@ be what the snapshot read. Rows are written parents first, deleted children firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import psycopg
 
-from vibey_actions.errors import RowRefused, StateMoved
+from vibey_actions.errors import StateMoved
 from vibey_actions.postgres.agreement import TableAgreement
 from vibey_actions.postgres.chunks import Within, chunk_states, without
-from vibey_actions.postgres.connection import own_search_path, saying
+from vibey_actions.postgres.connection import saying
+from vibey_actions.postgres.constraints import Link, read_links
 from vibey_actions.postgres.counters import advance_counters, advance_sequences
-from vibey_actions.postgres.links import refuse_orphans
+from vibey_actions.postgres.integrity import broken_links, broken_rows, refuse
 from vibey_actions.postgres.staging import Stage
-from vibey_actions.postgres.tables import Catalog, PgTable
+from vibey_actions.postgres.tables import Catalog
+from vibey_actions.postgres.triggers import Silenced, rewritten
 from vibey_actions.postgres.writing import write
 from vibey_actions.state.bounds import chunk_of
+from vibey_actions.state.report import Conflict
 from vibey_actions.state.spool import Spool
 
 LOCK_TIMEOUT = "10s"
@@ -32,37 +36,74 @@ def apply(
     catalog: Catalog,
     changes: Mapping[str, Spool],
     agreements: Mapping[str, TableAgreement],
+    *,
+    composed: bool = False,
 ) -> dict[str, TableAgreement]:
     """Write ``changes`` in the caller's transaction.
 
     ``agreements`` hold changed tables as the snapshot read them; what comes back holds these as they are after the
-    changes, with None for a chunk in which anybody else, a trigger too, wrote as well. Raises StateMoved where a row is
-    not what the snapshot read or a lock is not to be had, Conflicts where the rows of both ends break a foreign key or
-    a unique index, RowRefused where a trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
+    changes, with None for a chunk in which anybody else, a trigger too, wrote as well. ``composed``: both ends changed,
+    so the rows as they are to be were never together anywhere. Raises StateMoved where a row is not what the snapshot
+    read or a lock is not to be had, Conflicts where the rows break constraints of this database, RowRefused where a
+    trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
     """
     lock(connection, catalog, changes)
-    stages = {
-        name: Stage.make(connection, catalog.tables[name], number, changes[name])
-        for number, name in enumerate(sorted(changes))
-    }
+    stages = _staged(connection, catalog, changes)
     for name, stage in stages.items():
         _guard(connection, stage, changes[name])
+    links = read_links(connection, catalog, stages)
+    refuse(_broken(connection, catalog, stages, links, composed=composed))
+    silenced = Silenced.turn_off(connection, [stage.table for stage in stages.values()])
     chunks = {name: _Chunks(stages[name], agreements[name], changes[name]) for name in stages if name in agreements}
     for touched in chunks.values():
         touched.before(connection)
-    _write(connection, catalog, stages)
+    write(connection, catalog, stages, links, checked=composed)
     for name, stage in stages.items():
         _check_written(connection, stage, changes[name])
+    silenced.restore(connection)
+    for stage in stages.values():
+        advance_sequences(connection, stage)
+        advance_counters(connection, stage)
     return {name: touched.after(connection) for name, touched in chunks.items()}
 
 
+def conflicts(
+    connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool], *, composed: bool
+) -> list[Conflict]:
+    """Rows that ``changes`` would have break a constraint of this database. Writes to temporary tables alone."""
+    stages = _staged(connection, catalog, changes)
+    return _broken(connection, catalog, stages, read_links(connection, catalog, stages), composed=composed)
+
+
+def _staged(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool]) -> dict[str, Stage]:
+    return {
+        name: Stage.make(connection, catalog.tables[name], number, changes[name])
+        for number, name in enumerate(sorted(changes))
+    }
+
+
+def _broken(
+    connection: psycopg.Connection,
+    catalog: Catalog,
+    stages: Mapping[str, Stage],
+    links: Sequence[Link],
+    *,
+    composed: bool,
+) -> list[Conflict]:
+    found = broken_links(connection, stages, links, composed=composed)
+    return found + (broken_rows(connection, catalog, stages) if composed else [])
+
+
 def lock(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool]) -> None:
-    """Lock what the changes touch: the tables themselves, those whose rows a deletion reaches, counters."""
+    """Lock what the changes touch: the tables themselves, those an action of a foreign key reaches, counters."""
     names = set(changes)
     names |= {
         name
         for name, table in catalog.tables.items()
-        if any(key.references in changes and key.on_delete in "cnd" for key in table.foreign_keys)
+        if any(
+            key.references in changes and (key.on_delete in "cnd" or key.on_update in "cnd")
+            for key in table.foreign_keys
+        )
     }
     tables = [catalog.tables[name].sql for name in sorted(names)]
     counters = sorted({counter.target for name in changes for counter in catalog.tables[name].counters})
@@ -73,24 +114,33 @@ def lock(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str,
 
 
 def _guard(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:
-    key = _first_unlike(connection, stage, ((change.key, change.before) for change in changes))
-    if key is not None:
+    unlike = _first_unlike(connection, stage, ((change.key, change.before) for change in changes))
+    if unlike is not None:
         raise StateMoved(
-            f"table {stage.table.name}, row {key}: it changed here since it was read", "nothing was written"
+            f"table {stage.table.name}, row {unlike.key}: it changed here since it was read", "nothing was written"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unlike:
+    """A row that is not as it was expected; None is no row."""
+
+    key: str
+    expected: bytes | None
+    found: bytes | None
 
 
 def _first_unlike(
     connection: psycopg.Connection, stage: Stage, expected: Iterator[tuple[bytes, bytes | None]]
-) -> str | None:
-    """The key of the first staged row that is not in the table as ``expected``; None where all are."""
+) -> _Unlike | None:
+    """The first staged row that is not in the table as ``expected``; None where all are."""
     # Closed before anything else is asked of the connection, which the stream of rows occupies.
     with closing(stage.current(connection)) as rows:
         for change, now in zip_longest(expected, rows):
             if change is None:
-                return "(two rows under one key)"
+                return _Unlike("(two rows under one key)", None, now)
             if now != change[1]:
-                return change[0].decode("ascii")
+                return _Unlike(change[0].decode("ascii"), change[1], now)
     return None
 
 
@@ -127,32 +177,8 @@ class _Chunks:
         return TableAgreement(self._agreed.shape, self._agreed.salt, self._agreed.bounds, states)
 
 
-def _write(connection: psycopg.Connection, catalog: Catalog, stages: Mapping[str, Stage]) -> None:
-    refuse_orphans(connection, catalog, stages)
-    with own_search_path(connection):
-        write(connection, catalog, stages)
-    for stage in stages.values():
-        advance_sequences(connection, stage)
-        advance_counters(connection, stage)
-
-
 def _check_written(connection: psycopg.Connection, stage: Stage, changes: Spool) -> None:
     """What was written must be what was meant: a trigger or a rule may have made something else of it."""
-    key = _first_unlike(connection, stage, ((change.key, change.after) for change in changes))
-    if key is not None:
-        raise _rewritten(connection, stage.table, key)
-
-
-def _rewritten(connection: psycopg.Connection, table: PgTable, key: str) -> RowRefused:
-    with saying(f"looking for triggers on {table.name}"):
-        triggers = connection.execute(
-            "SELECT tgname FROM pg_trigger WHERE tgrelid = %s AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY 1",
-            (table.oid,),
-        ).fetchall()
-    names = ", ".join(name for (name,) in triggers)
-    cause = f"its trigger(s) {names} rewrite rows" if names else "the database made something else of what was written"
-    return RowRefused(
-        f"table {table.name}, row {key}: the row is not what was written to it; {cause}",
-        "a row that is rewritten on every sync never comes to rest: have the trigger leave rows alone that "
-        "application_name 'vibey-actions sync' writes, or exclude the table; nothing was written",
-    )
+    unlike = _first_unlike(connection, stage, ((change.key, change.after) for change in changes))
+    if unlike is not None:
+        raise rewritten(connection, stage.table, unlike.key, unlike.expected, unlike.found)

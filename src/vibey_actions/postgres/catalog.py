@@ -234,6 +234,7 @@ def _parts(connection: psycopg.Connection, relations: list[_Relation]) -> _Parts
                 referenced_columns=tuple(k.referenced_columns),
                 on_delete=k.confdeltype,
                 deferrable=k.condeferrable,
+                on_update=k.confupdtype,
             )
         )
     sequences: dict[int, list[SequenceOf]] = defaultdict(list)
@@ -269,6 +270,7 @@ def _table(relation: _Relation, parts: _Parts, config: TableConfig, declared: Pr
         foreign_keys=parts.foreign_keys.get(relation.oid, ()),
         sequences=tuple(sequences),
         counters=declared_counters(declared) if declared else (),
+        triggers_off=config.triggers == "off",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import psycopg
 
@@ -28,10 +28,14 @@ _EXACT_EQUALITY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A temporary table ``name``: number, operation (i, u, d), key, and one column c0, c1, ... per carried column."""
+    """A temporary table ``name``: number, operation (i, u, d), key, and one column c0, c1, ... per carried column.
+
+    ``operations`` are those that occur in it.
+    """
 
     table: PgTable
     name: str
+    operations: set[str] = field(default_factory=set)
 
     @classmethod
     def make(cls, connection: psycopg.Connection, table: PgTable, number: int, changes: Spool) -> Stage:
@@ -56,6 +60,7 @@ class Stage:
                 f"{number}\t{operation(change)}\t{escaped(change.key.decode('ascii'))}\t"
                 for number, change in enumerate(group, first)
             )
+            self.operations.update(map(operation, group))
             rows = [self._row(change) for change in group]
             yield "".join(f"{head}{line}\n" for head, line in zip(heads, lines(rows), strict=True)).encode()
 

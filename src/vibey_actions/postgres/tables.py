@@ -58,6 +58,8 @@ class ForeignKey:
     referenced_columns: tuple[str, ...]
     on_delete: str
     deferrable: bool
+    on_update: str = "a"
+    """As ``on_delete``, of a change to the referenced columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,8 @@ class PgTable:
     foreign_keys: tuple[ForeignKey, ...] = ()
     sequences: tuple[SequenceOf, ...] = ()
     counters: tuple[DerivedCounter, ...] = ()
+    triggers_off: bool = False
+    """Whether the database's own triggers are kept from firing while rows are applied."""
 
     @property
     def name(self) -> str:

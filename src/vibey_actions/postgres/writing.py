@@ -1,27 +1,50 @@
 """Staged changes carried into their tables, in an order that the database's constraints take.
 
-Deleted children go first, then parents come first. Where that order breaks a constraint that holds before and after,
-another is tried: rows that come before rows that go, for a child that moves to a new parent; rows taken out and put
-back in one statement, for unique values that are swapped.
+Deleted children go first, then parents come first. Where no order of tables does (rows that move from a parent that
+goes to one that comes, references around a circle), the rows of linked tables go in one statement, at whose end
+PostgreSQL checks foreign keys. Where rows pass on unique values, `swaps` clears the way. Both are tried only after
+PostgreSQL refused the plain order, so that they cost nothing where nobody needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import psycopg
 
-from vibey_actions.errors import Conflicts, VibeyError
-from vibey_actions.postgres.connection import saying, translate
+from vibey_actions.errors import VibeyError
+from vibey_actions.postgres.connection import own_search_path, saying, translate
+from vibey_actions.postgres.constraints import Constraints, Link, read_constraints
 from vibey_actions.postgres.expressions import target
-from vibey_actions.postgres.links import late_columns, release_links
-from vibey_actions.postgres.sql import identifier, identifiers
+from vibey_actions.postgres.finalrows import FinalRows
+from vibey_actions.postgres.integrity import broken_links, broken_rows, refuse
+from vibey_actions.postgres.links import Stages, moves_away
+from vibey_actions.postgres.sql import bound, identifier, identifiers, value
 from vibey_actions.postgres.staging import Stage
+from vibey_actions.postgres.swaps import Untangled, untangle
 from vibey_actions.postgres.tables import Catalog
-from vibey_actions.postgres.violations import violations
 
-Stages = Mapping[str, Stage]
+_LINKS = ("23503", "23001")
+_CLASHES = ("23505", "23P01")
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """``together``: the rows of linked tables go in one statement. ``untangle``: rows pass on unique values."""
+
+    together: bool
+    untangle: bool = False
+
+    def after(self, state: str | None) -> _Plan | None:
+        """What to try once this plan met the error ``state``; None where nothing else is left."""
+        if state in _LINKS and not self.together:
+            return replace(self, together=True)
+        if state in _CLASHES and not self.untangle:
+            return replace(self, untangle=True)
+        return None
 
 
 class _RefusedError(Exception):
@@ -32,37 +55,42 @@ class _RefusedError(Exception):
         self.doing = doing
         self.error = error
 
+    def said(self) -> VibeyError:
+        return translate(self.error, self.doing)
 
-def write(connection: psycopg.Connection, catalog: Catalog, stages: Stages) -> None:
+
+def write(
+    connection: psycopg.Connection, catalog: Catalog, stages: Stages, links: Sequence[Link], *, checked: bool
+) -> None:
     """Carry the changes over; all constraints are checked when it returns.
 
-    Raises Conflicts, naming every pair of rows, where the rows that are to be break a foreign key or a unique index,
-    DatabaseFailed for any other constraint.
+    ``checked`` says whether the rows are known to keep this database's constraints. Raises Conflicts, naming every pair
+    of rows, where they do not, RowRefused where unique values cannot be passed on, DatabaseFailed for what PostgreSQL
+    refuses for another reason.
     """
-    first: _RefusedError | None = None
-    for way in (_going_first, _coming_first, _replacing):
-        try:
-            with connection.transaction():
-                _put_off(connection)
-                way(connection, catalog, stages)
-                _check(connection)
-        except _RefusedError as refused:
-            first = first or refused
-        else:
-            return
-    assert first is not None  # noqa: S101 - the loop ends here only after a refusal
-    raise _said(connection, catalog, stages, first) from None
+    plan = _Plan(together=moves_away(connection, stages, links))
+    writer = _Writer(connection, catalog, stages, links)
+    while (refused := _tried(connection, writer, plan)) is not None:
+        if not checked:
+            refuse(
+                broken_links(connection, stages, links, composed=True)
+                + broken_rows(connection, catalog, stages, checks=False)
+            )
+            checked = True
+        following = plan.after(refused.error.sqlstate)
+        if following is None:
+            raise refused.said() from None
+        plan = following
+        writer.constraints = writer.constraints or read_constraints(connection, catalog, stages)
 
 
-def _said(connection: psycopg.Connection, catalog: Catalog, stages: Stages, refused: _RefusedError) -> VibeyError:
-    found = violations(connection, catalog, stages)
-    if not found:
-        return translate(refused.error, refused.doing)
-    return Conflicts(
-        f"{len(found)} row(s) would break constraints together with rows of the other end; nothing was written",
-        "settle each as its line says, then sync again",
-        found,
-    )
+def _tried(connection: psycopg.Connection, writer: _Writer, plan: _Plan) -> _RefusedError | None:
+    try:
+        with connection.transaction(), own_search_path(connection):
+            writer.carry(plan)
+    except _RefusedError as refused:
+        return refused
+    return None
 
 
 @contextmanager
@@ -74,116 +102,173 @@ def _doing(doing: str) -> Iterator[None]:
             raise _RefusedError(doing, error) from None
 
 
-def _put_off(connection: psycopg.Connection) -> None:
-    with saying("putting off the constraints that can be"):
-        connection.execute("SET CONSTRAINTS ALL DEFERRED")
+@dataclass(slots=True)
+class _Writer:
+    """Carries the staged rows over once, as a plan says. ``constraints`` are read once a plan needs them."""
+
+    connection: psycopg.Connection
+    catalog: Catalog
+    stages: Stages
+    links: Sequence[Link]
+    constraints: Constraints | None = None
+    untangled: dict[str, Untangled] = field(default_factory=dict)
+    given: dict[str, list[str]] = field(default_factory=dict)
+
+    def carry(self, plan: _Plan) -> None:
+        """Write every staged row and check every constraint. Raises _RefusedError."""
+        self.untangled = {}
+        self._put_off()
+        groups = self._groups() if plan.together else []
+        self.given = {name: self._give(stage) for name, stage in self.stages.items()}
+        if plan.untangle:
+            for name, stage in self.stages.items():
+                self.untangled[name] = self._untangle(stage, in_order=not any(name in group for group in groups))
+        self._write(groups)
+        self._check()
+        for name, untangled in self.untangled.items():
+            with _doing(f"checking what rows of {name} swapped"):
+                untangled.restore(self.connection)
+        for name, columns in self.given.items():
+            self._set_identity(self.stages[name], columns, "ALWAYS")
+
+    def _put_off(self) -> None:
+        with saying("putting off the constraints that can be"):
+            self.connection.execute("SET CONSTRAINTS ALL DEFERRED")
+
+    def _check(self) -> None:
+        with _doing("checking the constraints that were put off"):
+            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def _write(self, groups: Sequence[Collection[str]]) -> None:
+        order = [name for name in self.catalog.parents_first if name in self.stages]
+        linked = {name for group in groups for name in group}
+        alone = [name for name in order if name not in linked]
+        for name in reversed(alone):
+            if "d" in self.stages[name].operations:
+                self._run(f"deleting rows of {name}", _delete(self.stages[name]))
+        for group in groups:
+            self._at_once([self.stages[name] for name in order if name in group], "dui")
+        for name in alone:
+            stage = self.stages[name]
+            if stage.table.self_references and {"u", "i"} <= stage.operations:
+                self._at_once([stage], "ui")
+                continue
+            if "u" in stage.operations:
+                self._update(stage)
+            if "i" in stage.operations:
+                self._run(f"inserting rows into {name}", _insert(stage))
+
+    def _update(self, stage: Stage) -> None:
+        doing, statement = f"updating rows of {stage.table.name}", _update(stage, self.given[stage.table.name])
+        untangled = self.untangled.get(stage.table.name)
+        if not statement:
+            return
+        if untangled is None or not untangled.levels:
+            self._run(doing, statement)
+            return
+        for level in untangled.levels:
+            self._run(doing, f"{statement} AND s.n = ANY({value('numbers')})", {"numbers": level})
+        ordered = [number for level in untangled.levels for number in level]
+        self._run(doing, f"{statement} AND s.n <> ALL({value('numbers')})", {"numbers": ordered})
+
+    def _at_once(self, stages: Sequence[Stage], operations: str) -> None:
+        """Delete, update and insert in one statement: each table in this order, foreign keys checked at the end."""
+        parts: list[str] = []
+        for number, stage in enumerate(stages):
+            before: list[str] = []
+            for operation in operations:
+                statement = self._statement(stage, operation, before) if operation in stage.operations else ""
+                if statement:
+                    name = f"{operation}{number}"
+                    parts.append(f"{name} AS ({statement} RETURNING 1)")
+                    before.append(name)
+        if parts:
+            names = ", ".join(stage.table.name for stage in stages)
+            self._run(f"writing linked rows of {names}", f"WITH {', '.join(parts)} SELECT 1")
+
+    def _statement(self, stage: Stage, operation: str, before: Sequence[str]) -> str:
+        if operation == "d":
+            return _delete(stage)
+        after = "".join(f" AND (SELECT count(*) FROM {name}) >= 0" for name in before)
+        if operation == "i":
+            return _insert(stage, after)
+        statement = _update(stage, self.given[stage.table.name])
+        return statement and statement + after
+
+    def _run(self, doing: str, statement: str, parameters: Mapping[str, Any] | None = None) -> None:
+        with _doing(doing):
+            if parameters:
+                self.connection.execute(bound(statement), parameters)
+            else:
+                self.connection.execute(statement.encode())
+
+    def _groups(self) -> list[set[str]]:
+        """Staged tables that foreign keys link, however far around; tables without such links are left out."""
+        groups: list[set[str]] = []
+        for link in self.links:
+            pair = {link.child.name, link.parent.name}
+            if pair <= self.stages.keys():
+                joined = [group for group in groups if group & pair]
+                groups = [group for group in groups if not group & pair] + [pair.union(*joined)]
+        return groups
+
+    def _untangle(self, stage: Stage, *, in_order: bool) -> Untangled:
+        assert self.constraints is not None  # noqa: S101 - a plan that untangles comes after they were read
+        name = stage.table.name
+        if "u" not in stage.operations:
+            return Untangled()
+        rows = FinalRows(stage, self.constraints.generated.get(name, ()))
+        referenced = {frozenset(link.parent.columns) for link in self.links if link.parent.name == name}
+        return untangle(self.connection, rows, self.constraints.unique.get(name, ()), referenced, in_order=in_order)
+
+    def _give(self, stage: Stage) -> list[str]:
+        """Identity columns that take no value in an update, and get another one: made to take it for the time."""
+        table = stage.table
+        columns = [c.name for c in table.carried if c.identity == "a" and c.name not in table.table.key]
+        if not columns or "u" not in stage.operations:
+            return []
+        changed = " OR ".join(f"r.{identifier(c)} <> {stage.value(c, 's')}" for c in columns)
+        query = (
+            f"SELECT EXISTS (SELECT FROM {target(table)} r JOIN {stage.name} s ON s.op = 'u'"
+            f" AND {stage.match('r', 's')} AND ({changed}))"
+        )
+        with saying(f"looking for changed identities in {table.name}"):
+            if self.connection.execute(query.encode()).fetchone() != (True,):
+                return []
+        self._set_identity(stage, columns, "BY DEFAULT")
+        return columns
+
+    def _set_identity(self, stage: Stage, columns: Sequence[str], kind: str) -> None:
+        for column in columns:
+            with saying(f"letting rows of {stage.table.name} have the identities that they have on the branch"):
+                self.connection.execute(
+                    f"ALTER TABLE {stage.table.sql} ALTER COLUMN {identifier(column)} SET GENERATED {kind}".encode()
+                )
 
 
-def _check(connection: psycopg.Connection) -> None:
-    with _doing("checking the constraints that were put off"):
-        connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+def _delete(stage: Stage) -> str:
+    return f"DELETE FROM {target(stage.table)} r USING {stage.name} s WHERE s.op = 'd' AND {stage.match('r', 's')}"
 
 
-def _going_first(connection: psycopg.Connection, catalog: Catalog, stages: Stages) -> None:
-    with _doing("re-pointing rows whose parent is to be deleted"):
-        release_links(connection, catalog, stages)
-    _delete(connection, catalog, stages)
-    for name in _parents_first(catalog, stages):
-        _update(connection, stages[name], leave_out=late_columns(catalog, name))
-        _insert(connection, stages[name], leave_out=late_columns(catalog, name, itself=False))
-    _update_late(connection, catalog, stages)
-
-
-def _coming_first(connection: psycopg.Connection, catalog: Catalog, stages: Stages) -> None:
-    for name in _parents_first(catalog, stages):
-        _insert(connection, stages[name], leave_out=late_columns(catalog, name, itself=False))
-        _update(connection, stages[name], leave_out=late_columns(catalog, name))
-    _update_late(connection, catalog, stages)
-    _delete(connection, catalog, stages)
-
-
-def _replacing(connection: psycopg.Connection, catalog: Catalog, stages: Stages) -> None:
-    with _doing("re-pointing rows whose parent is to be deleted"):
-        release_links(connection, catalog, stages)
-    _delete(connection, catalog, stages)
-    for name in _parents_first(catalog, stages):
-        if _cascades_from(connection, stages[name]):
-            _update(connection, stages[name], leave_out=late_columns(catalog, name))
-        else:
-            _replace(connection, stages[name])
-        _insert(connection, stages[name], leave_out=late_columns(catalog, name, itself=False))
-    _update_late(connection, catalog, stages)
-
-
-def _parents_first(catalog: Catalog, stages: Stages) -> list[str]:
-    return [name for name in catalog.parents_first if name in stages]
-
-
-def _delete(connection: psycopg.Connection, catalog: Catalog, stages: Stages) -> None:
-    for name in reversed(_parents_first(catalog, stages)):
-        stage = stages[name]
-        with _doing(f"deleting rows of {name}"):
-            connection.execute(
-                f"DELETE FROM {target(stage.table)} r USING {stage.name} s"
-                f" WHERE s.op = 'd' AND {stage.match('r', 's')}".encode()
-            )
-
-
-def _update_late(connection: psycopg.Connection, catalog: Catalog, stages: Stages) -> None:
-    """References to the table itself, or around a cycle, once every row is in."""
-    for name in _parents_first(catalog, stages):
-        around = late_columns(catalog, name, itself=False)
-        if around:
-            _set(connection, stages[name], around, "s.op <> 'd'")
-        own = late_columns(catalog, name) - around
-        if own:
-            _set(connection, stages[name], own, "s.op = 'u'")
-
-
-def _update(connection: psycopg.Connection, stage: Stage, *, leave_out: frozenset[str]) -> None:
+def _update(stage: Stage, given: Collection[str]) -> str:
+    """The statement; nothing where the table has no column to set."""
     key = stage.table.table.key
     # A folded key may have another text and be the same.
-    columns = {c.name for c in stage.table.carried if (c.name not in key or c.fold) and c.identity != "a"}
-    if columns - leave_out:
-        _set(connection, stage, columns - leave_out, "s.op = 'u'")
+    columns = [
+        c.name for c in stage.table.carried if (c.name not in key or c.fold) and (c.identity != "a" or c.name in given)
+    ]
+    if not columns:
+        return ""
+    values = ", ".join(f"{identifier(name)} = {stage.value(name, 's')}" for name in columns)
+    return (
+        f"UPDATE {target(stage.table)} r SET {values} FROM {stage.name} s WHERE s.op = 'u' AND {stage.match('r', 's')}"
+    )
 
 
-def _set(connection: psycopg.Connection, stage: Stage, columns: frozenset[str] | set[str], where: str) -> None:
-    values = ", ".join(f"{identifier(name)} = {stage.value(name, 's')}" for name in sorted(columns))
-    with _doing(f"updating rows of {stage.table.name}"):
-        connection.execute(
-            f"UPDATE {target(stage.table)} r SET {values} FROM {stage.name} s"
-            f" WHERE {where} AND {stage.match('r', 's')}".encode()
-        )
-
-
-def _insert(connection: psycopg.Connection, stage: Stage, *, leave_out: frozenset[str]) -> None:
-    names = [column.name for column in stage.table.carried if column.name not in leave_out]
-    values = ", ".join(stage.value(name, "s") for name in names)
-    with _doing(f"inserting rows into {stage.table.name}"):
-        connection.execute(
-            f"INSERT INTO {stage.table.sql} ({identifiers(names)}) OVERRIDING SYSTEM VALUE"
-            f" SELECT {values} FROM {stage.name} s WHERE s.op = 'i' ORDER BY s.n".encode()
-        )
-
-
-def _replace(connection: psycopg.Connection, stage: Stage) -> None:
-    """Take the rows out and put them back within one statement: unique values are free by then, and references that
-    take no action on delete are checked at its end."""
+def _insert(stage: Stage, after: str = "") -> str:
     names = [column.name for column in stage.table.carried]
     values = ", ".join(stage.value(name, "s") for name in names)
-    with _doing(f"replacing rows of {stage.table.name}"):
-        connection.execute(
-            f"WITH gone AS (DELETE FROM {target(stage.table)} r USING {stage.name} s"
-            f" WHERE s.op = 'u' AND {stage.match('r', 's')} RETURNING 1)"
-            f" INSERT INTO {stage.table.sql} ({identifiers(names)}) OVERRIDING SYSTEM VALUE"
-            f" SELECT {values} FROM {stage.name} s WHERE s.op = 'u' AND (SELECT count(*) FROM gone) > 0"
-            " ORDER BY s.n".encode()
-        )
-
-
-def _cascades_from(connection: psycopg.Connection, stage: Stage) -> bool:
-    """Whether a deletion, even one that is made good at once, does something to rows of another table."""
-    query = "SELECT EXISTS (SELECT FROM pg_constraint WHERE contype = 'f' AND confrelid = %s AND confdeltype <> 'a')"
-    with saying(f"reading what references {stage.table.name}"):
-        return connection.execute(query, (stage.table.oid,)).fetchone() != (False,)
+    return (
+        f"INSERT INTO {stage.table.sql} ({identifiers(names)}) OVERRIDING SYSTEM VALUE"
+        f" SELECT {values} FROM {stage.name} s WHERE s.op = 'i'{after} ORDER BY s.n"
+    )

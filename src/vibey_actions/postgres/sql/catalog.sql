@@ -72,7 +72,7 @@ LEFT JOIN pg_catalog.pg_namespace xn ON xn.oid = x.collnamespace
 ORDER BY a.attrelid, a.attnum
 
 -- name: foreign_keys
--- In: oids. Out: name, table, columns, referenced table, referenced columns, action on delete, deferrable. A key of a
+-- In: oids. Out: name, table, columns, referenced table, referenced columns, actions on delete and update, deferrable. A key of a
 -- partition counts as its root's; the copies that PostgreSQL keeps per partition (conparentid) are left out.
 SELECT k.conname,
        COALESCE(pg_catalog.pg_partition_root(k.conrelid), k.conrelid)::pg_catalog.oid AS owner,
@@ -90,6 +90,7 @@ SELECT k.conname,
            ORDER BY part.place
        ) AS referenced_columns,
        k.confdeltype::text,
+       k.confupdtype::text,
        k.condeferrable
 FROM pg_catalog.pg_constraint k
 WHERE k.contype = 'f'
