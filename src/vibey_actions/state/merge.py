@@ -14,7 +14,7 @@ from vibey_actions.errors import SchemaMismatch, TableRefused, TooManyDeletes
 from vibey_actions.rows.canonical import decode
 from vibey_actions.state.bounds import BoundsBuilder, KeyRange
 from vibey_actions.state.declaration import Declaration, Table
-from vibey_actions.state.document import DocumentReader, DocumentWriter, keys, keys_of
+from vibey_actions.state.document import DocumentReader, DocumentWriter, end_keys, keys
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Counts
 from vibey_actions.state.rules import Row, settle
@@ -114,7 +114,7 @@ class _Tables:
 
     def __init__(self, reader: DocumentReader | None) -> None:
         self._tables = reader.tables() if reader is not None else iter(())
-        self._serialized = reader.serialized if reader is not None else {}
+        self._reader = reader
         self._next = next(self._tables, None)
 
     @property
@@ -122,9 +122,9 @@ class _Tables:
         return self._next[0] if self._next else None
 
     def check(self, table: Table) -> None:
-        """Refuse rows of ``table`` that carry other columns as text than this database does."""
-        if self.next_name == table.name:
-            check_serialized(table, self._serialized.get(table.name, ()))
+        """Refuse rows of ``table`` that are carried or keyed in another way than this database's."""
+        if self._reader is not None and self.next_name == table.name:
+            check_carried(table, self._reader)
 
     def take(self, name: str) -> Iterator[Batch]:
         if self._next is None or self._next[0] != name:
@@ -173,7 +173,7 @@ class _TableMerge:
             if not self._ranges:
                 self._pass(batch)
                 continue
-            ends = keys_of(batch.ends, self._table.key)
+            ends = end_keys(batch, self._table.key)
             if self._touches(last, ends[-1]):
                 for key, row in _keyed(batch, self._table.key):
                     self._row(key, row, row)
@@ -291,9 +291,12 @@ def columns_of(batch: Batch) -> tuple[str, ...]:
     return tuple(first)
 
 
-def check_serialized(table: Table, serialized: Sequence[str]) -> None:
-    """Refuse rows that carry other columns as text output than the table does (SchemaMismatch, naming them)."""
-    differing = sorted(set(serialized) ^ set(table.serialized))
+def check_carried(table: Table, document: DocumentReader) -> None:
+    """Refuse a document whose rows of ``table`` carry other columns as text output, or fold other ones of the key
+    (SchemaMismatch, naming them)."""
+    serialized = set(document.serialized.get(table.name, ())) ^ set(table.serialized)
+    folds = document.folds.get(table.name, {}).items() ^ dict(table.folds).items()
+    differing = sorted(serialized | {column for column, _ in folds})
     if differing:
         raise SchemaMismatch(
             f"table {table.name}: the column(s) {', '.join(differing)} have another type on the branch than here",
