@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from vibey_actions.state.documents import Documents
 from vibey_actions.state.interfaces import Filled
 from vibey_actions.state.merge import Merge
 from vibey_actions.state.progress import Silent
+from vibey_actions.state.report import Conflict
 from vibey_actions.state.seal import open_sealed
 from vibey_actions.state.spool import Spool
 
@@ -70,6 +71,7 @@ class MemoryStore:
     agreed: dict[str, dict[bytes, bytes]] = field(default_factory=dict)
     fills: bool = False
     before_apply: list[Callable[[], object]] = field(default_factory=list)
+    broken: Sequence[Conflict] = ()
     lifting: Callable[[Tables], Tables] | None = None
     folder: Path = field(default_factory=Path)
 
@@ -105,6 +107,7 @@ class MemoryStore:
         commit: str | None,
         expected: str | None,
         final: bool,
+        changed_here: Collection[str] = (),
     ) -> Mapping[str, Any]:
         for happens in self.before_apply[:1]:
             self.before_apply.pop(0)
@@ -124,6 +127,9 @@ class MemoryStore:
             self._watermark(commit, expected, agreements if final else {})
             self.tables = after
         return agreements
+
+    def conflicts(self, changes: Mapping[str, Spool], changed_here: Collection[str]) -> Sequence[Conflict]:
+        return self.broken
 
     def record(self, agreements: Mapping[str, Any], *, commit: str, expected: str | None) -> None:
         with self.log.writing("record", commit):

@@ -6,7 +6,7 @@ be what the snapshot read. Rows are written parents first, deleted children firs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -37,13 +37,14 @@ def apply(
     changes: Mapping[str, Spool],
     agreements: Mapping[str, TableAgreement],
     *,
-    composed: bool = False,
+    changed_here: Collection[str] = (),
 ) -> dict[str, TableAgreement]:
     """Write ``changes`` in the caller's transaction.
 
     ``agreements`` hold changed tables as the snapshot read them; what comes back holds these as they are after the
-    changes, with None for a chunk in which anybody else, a trigger too, wrote as well. ``composed``: both ends changed,
-    so the rows as they are to be were never together anywhere. Raises StateMoved where a row is not what the snapshot
+    changes, with None for a chunk in which anybody else, a trigger too, wrote as well. ``changed_here`` are
+    the tables of which this database has changes that the branch lacks: there the rows as they are to be were never
+    together anywhere. Raises StateMoved where a row is not what the snapshot
     read or a lock is not to be had, Conflicts where the rows break constraints of this database, RowRefused where a
     trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
     """
@@ -52,12 +53,12 @@ def apply(
     for name, stage in stages.items():
         _guard(connection, stage, changes[name])
     links = read_links(connection, catalog, stages)
-    refuse(_broken(connection, catalog, stages, links, composed=composed))
+    refuse(_broken(connection, catalog, stages, links, changed_here))
     silenced = Silenced.turn_off(connection, [stage.table for stage in stages.values()])
     chunks = {name: _Chunks(stages[name], agreements[name], changes[name]) for name in stages if name in agreements}
     for touched in chunks.values():
         touched.before(connection)
-    write(connection, catalog, stages, links, checked=composed)
+    write(connection, catalog, stages, links)
     for name, stage in stages.items():
         _check_written(connection, stage, changes[name])
     silenced.restore(connection)
@@ -68,11 +69,11 @@ def apply(
 
 
 def conflicts(
-    connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool], *, composed: bool
+    connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool], changed_here: Collection[str]
 ) -> list[Conflict]:
     """Rows that ``changes`` would have break a constraint of this database. Writes to temporary tables alone."""
     stages = _staged(connection, catalog, changes)
-    return _broken(connection, catalog, stages, read_links(connection, catalog, stages), composed=composed)
+    return _broken(connection, catalog, stages, read_links(connection, catalog, stages), changed_here)
 
 
 def _staged(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool]) -> dict[str, Stage]:
@@ -87,11 +88,10 @@ def _broken(
     catalog: Catalog,
     stages: Mapping[str, Stage],
     links: Sequence[Link],
-    *,
-    composed: bool,
+    changed_here: Collection[str],
 ) -> list[Conflict]:
-    found = broken_links(connection, stages, links, composed=composed)
-    return found + (broken_rows(connection, catalog, stages) if composed else [])
+    found = broken_links(connection, stages, links, changed_here)
+    return found + broken_rows(connection, catalog, stages, changed_here)
 
 
 def lock(connection: psycopg.Connection, catalog: Catalog, changes: Mapping[str, Spool]) -> None:

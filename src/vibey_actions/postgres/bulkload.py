@@ -67,10 +67,11 @@ class Deferred:
                 )
 
 
-def has_insert_triggers(connection: psycopg.Connection, tables: Collection[PgTable]) -> bool:
-    """Whether a trigger fires as rows come in; it may rewrite them, or rows of any other table."""
+def tables_with_insert_triggers(connection: psycopg.Connection, tables: Collection[PgTable]) -> frozenset[str]:
+    """Names of the tables where a trigger fires as rows come in; it may rewrite them, or rows of any other table."""
     with saying("looking for triggers"):
-        return connection.execute(blocks("bulkload")["insert_triggers"], _oids(tables)).fetchone() != (False,)
+        found = {oid for (oid,) in connection.execute(blocks("bulkload")["insert_triggers"], _oids(tables)).fetchall()}
+    return frozenset(table.name for table in tables if table.oid in found)
 
 
 def _indexes(connection: psycopg.Connection, tables: Collection[PgTable]) -> list[tuple[object, ...]]:

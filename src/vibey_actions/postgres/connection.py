@@ -267,6 +267,10 @@ def _not_allowed(error: psycopg.Error, doing: str) -> DatabaseFailed:
         )
     elif "must be owner" in message:
         hint = "set VIBEY_STATE_PG_URL to the owner of the object"
+    elif "temporary" in message:
+        hint = "changes are prepared in temporary tables: GRANT TEMPORARY ON DATABASE ... TO the role"
+    elif "sequence" in message:
+        hint = "the role needs SELECT and UPDATE on it, so that the next number is past those that came"
     elif "database" in message:
         hint = "the role needs the right CREATEDB, or CREATE on the database"
     elif "schema" in message:

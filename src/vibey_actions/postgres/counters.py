@@ -11,20 +11,26 @@ from vibey_actions.postgres.tables import DerivedCounter
 
 
 def advance_sequences(connection: psycopg.Connection, stage: Stage) -> None:
-    """Each sequence of the table's columns: at least the highest value that was written."""
+    """Each sequence of the table's columns: at least past every value that was written."""
     for sequence in stage.table.sequences:
-        highest = f"SELECT max({stage.column(sequence.column)})::bigint FROM {stage.name} WHERE op <> 'd'"
-        advance_sequence(connection, sequence.sequence, highest)
+        written = f"SELECT {stage.column(sequence.column)} FROM {stage.name} WHERE op <> 'd'"
+        advance_sequence(connection, sequence.sequence, written)
 
 
-def advance_sequence(connection: psycopg.Connection, sequence: str, highest: str) -> None:
-    """Move ``sequence`` (qualified, quoted) to the number that the query ``highest`` gives, if that is further on."""
+def advance_sequence(connection: psycopg.Connection, sequence: str, written: str) -> None:
+    """Move ``sequence`` (qualified, quoted) past the numbers that the query ``written`` gives, if it is not yet.
+
+    Past the lowest where it counts down. Numbers outside its bounds, which it never gives out, do not count.
+    """
     with saying(f"advancing the sequence {sequence}"):
         connection.execute(
-            f"SELECT setval({_literal(sequence)}::regclass, least(h.highest, q.seqmax)) FROM ({highest}) AS h(highest),"
-            f" {sequence} AS s, pg_sequence AS q WHERE q.seqrelid = {_literal(sequence)}::regclass"
-            " AND q.seqincrement > 0 AND h.highest >= q.seqmin"
-            " AND h.highest > CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END".encode()
+            f"SELECT setval({_literal(sequence)}::regclass, h.furthest::bigint) FROM {sequence} AS s, pg_sequence AS q,"
+            " LATERAL (SELECT CASE WHEN q.seqincrement > 0 THEN ceil(max(w.number)) ELSE floor(min(w.number)) END"
+            f" FROM (SELECT v.written::numeric FROM ({written}) AS v(written)) AS w(number)"
+            " WHERE w.number BETWEEN q.seqmin AND q.seqmax) AS h(furthest)"
+            f" WHERE q.seqrelid = {_literal(sequence)}::regclass AND CASE"
+            " WHEN q.seqincrement > 0 THEN h.furthest > s.last_value::numeric - CASE WHEN s.is_called THEN 0 ELSE 1 END"
+            " ELSE h.furthest < s.last_value::numeric + CASE WHEN s.is_called THEN 0 ELSE 1 END END".encode()
         )
 
 

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 import psycopg
 
-from vibey_actions.errors import RowRefused, StateMoved, TableRefused
+from vibey_actions.errors import StateMoved, TableRefused
 from vibey_actions.postgres.agreement import TableAgreement, shape_of
-from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, has_insert_triggers
+from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, tables_with_insert_triggers
 from vibey_actions.postgres.chunks import chunk_states, rows_in
 from vibey_actions.postgres.connection import own_search_path, saying
 from vibey_actions.postgres.copyrows import lines_of
 from vibey_actions.postgres.counters import advance_counter, advance_sequence
-from vibey_actions.postgres.expressions import bare_type
+from vibey_actions.postgres.expressions import bare_type, target
 from vibey_actions.postgres.snapshot import PgTableView
 from vibey_actions.postgres.sql import identifier, identifiers
 from vibey_actions.postgres.tables import Carriage, Catalog, Column, PgTable
+from vibey_actions.postgres.triggers import Silenced, rewritten_load
 from vibey_actions.rows.canonical import decode, encode
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.document import DocumentReader, keys
@@ -74,18 +75,20 @@ def fill(
     _check_empty(connection, tables)
     with saying("setting the memory for indexes"):
         connection.execute(f"SET LOCAL maintenance_work_mem = '{_SORT_MEMORY}'".encode())
-    digests = has_insert_triggers(connection, tables)
+    silenced = Silenced.turn_off(connection, tables)
+    rewriting = tables_with_insert_triggers(connection, tables)
     deferred = Deferred.drop(connection, tables)
     with own_search_path(connection):
-        loads = _copy(connection, catalog, document, progress, digests=digests)
+        loads = _copy(connection, catalog, document, progress, rewriting)
         progress.step("building indexes and checking foreign keys")
         deferred.restore(connection)
         with saying("checking the constraints that were put off"):
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    silenced.restore(connection)
     progress.step("taking note of what was filled")
     agreements = {table.name: _agreement(connection, table, schema, loads.get(table.name)) for table in tables}
     for table in tables:
-        load = loads.get(table.name) or _Load(table, digests=False)
+        load = loads.get(table.name) or _Load(table, frozenset())
         _after_load(connection, table, load, agreements[table.name])
     return {name: load.rows for name, load in loads.items()}, agreements
 
@@ -107,8 +110,7 @@ def _copy(
     catalog: Catalog,
     document: DocumentReader,
     progress: Progress,
-    *,
-    digests: bool,
+    rewriting: frozenset[str],
 ) -> dict[str, _Load]:
     loads: dict[str, _Load] = {}
     total = 0
@@ -121,7 +123,7 @@ def _copy(
                 f"`vibey-actions state forget-table {name}`",
             )
         check_carried(table.table, document)
-        load = loads[name] = _Load(table, digests=digests)
+        load = loads[name] = _Load(table, rewriting)
         names = identifiers([column.name for column in table.carried])
         with (
             saying(f"copying rows into {name}"),
@@ -136,14 +138,16 @@ def _copy(
 
 
 class _Load:
-    """One table's rows on their way in: COPY lines, the chunk bounds, and a digest where a trigger may rewrite."""
+    """One table's rows on their way in: COPY lines, the chunk bounds, and digests where a trigger may rewrite rows.
 
-    def __init__(self, table: PgTable, *, digests: bool) -> None:
+    ``rewriting`` are the tables that have such triggers: any of them may write to any table, and to its own by column.
+    """
+
+    def __init__(self, table: PgTable, rewriting: frozenset[str]) -> None:
         self.table = table
         self.rows = 0
         self.bounds = BoundsBuilder((), [EVERYTHING])
-        self.digest = 0
-        self._digests = digests
+        self.digests = _Digests(table, by_column=table.name in rewriting) if rewriting else None
         self._lines = lines_of(table.name, table.carried)
 
     def lines(self, batch: Batch) -> bytes:
@@ -155,31 +159,47 @@ class _Load:
                 check_columns(self.table.table, tuple(row))
         self.rows += len(rows)
         self.bounds.rows(keys(batch, self.table.table.key), len(batch.text))
-        if self._digests:
-            self.digest ^= _digest(encode(row) for row in rows)
+        if self.digests is not None:
+            self.digests.add(rows)
         return ("\n".join(self._lines(rows)) + "\n").encode()
 
 
-def _digest(rows: Iterator[bytes]) -> int:
-    digest = 0
-    for row in rows:
-        digest ^= int.from_bytes(hashlib.sha256(row).digest(), "big")
-    return digest
+class _Digests:
+    """What rows were written, whatever their order: a digest of whole rows, or one of each column with the key."""
+
+    def __init__(self, table: PgTable, *, by_column: bool) -> None:
+        self._table = table
+        self._by_column = by_column
+        self.digests: dict[str, int] = {}
+
+    def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        for row in rows:
+            if not self._by_column:
+                self._put("", encode(row))
+                continue
+            key = encode([row[name] for name in self._table.table.key])
+            for name, value in row.items():
+                self._put(name, key + encode(value))
+
+    def _put(self, name: str, text: bytes) -> None:
+        digest = int.from_bytes(hashlib.sha256(text).digest(), "big")
+        self.digests[name] = self.digests.get(name, 0) ^ digest
+
+    def differing(self, connection: psycopg.Connection) -> list[str]:
+        """The columns that are not as they were written; where one digest is of whole rows, "" for any of them."""
+        found = _Digests(self._table, by_column=self._by_column)
+        view = PgTableView(connection, self._table, (), [EVERYTHING], None)
+        found.add(decode(row) for _, row in view.rows())
+        return [name for name in self.digests if self.digests[name] != found.digests.get(name)]
 
 
 def _after_load(connection: psycopg.Connection, table: PgTable, load: _Load, agreed: TableAgreement) -> None:
     counted = sum(rows_in(state) for state in agreed.states)
-    view = PgTableView(connection, table, (), [EVERYTHING], None)
-    if counted != load.rows or (load.digest and _digest(row for _, row in view.rows()) != load.digest):
-        raise RowRefused(
-            f"table {table.name}: the rows are not what was written to it; a trigger rewrites, adds or drops rows",
-            "a row that is rewritten on every sync never comes to rest: have the trigger leave rows alone that "
-            "application_name 'vibey-actions sync' writes, or exclude the table; nothing was written",
-        )
+    differing = load.digests.differing(connection) if load.digests is not None and counted == load.rows else []
+    if counted != load.rows or differing:
+        raise rewritten_load(connection, table, counted - load.rows, [name for name in differing if name])
     for sequence in table.sequences:
-        advance_sequence(
-            connection, sequence.sequence, f"SELECT max({identifier(sequence.column)})::bigint FROM {table.sql}"
-        )
+        advance_sequence(connection, sequence.sequence, f"SELECT {identifier(sequence.column)} FROM {target(table)}")
     for counter in table.counters:
         groups = identifiers(list(counter.group))
         highest = f"max({identifier(counter.column)}) + 1"

@@ -7,7 +7,7 @@ only what that end cannot know is looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 
 import psycopg
@@ -24,16 +24,16 @@ from vibey_actions.state.report import Conflict, ConflictKind
 
 
 def broken_links(
-    connection: psycopg.Connection, stages: Stages, links: Sequence[Link], *, composed: bool
+    connection: psycopg.Connection, stages: Stages, links: Sequence[Link], changed_here: Collection[str]
 ) -> list[Conflict]:
     """Rows whose foreign key would point at nothing.
 
     A row here that references what the branch deleted is looked for always; a row of the branch that references what is
-    gone here, only where the rows are ``composed`` of both ends' or the parent is not synced.
+    gone here, only where the parents are not synced, or rows of either table changed here too.
     """
     found: list[Conflict] = []
     for link in links:
-        if composed or link.parent.table is None:
+        if link.parent.table is None or {link.child.name, link.parent.name} & set(changed_here):
             found += _asked(connection, partial(lacking_parents, connection, stages, link))
         # What hangs on a table that is not synced does what it declares; only a refusal is foreseen.
         if link.child.table is not None or not link.acts:
@@ -42,10 +42,18 @@ def broken_links(
 
 
 def broken_rows(
-    connection: psycopg.Connection, catalog: Catalog, stages: Stages, *, checks: bool = True
+    connection: psycopg.Connection,
+    catalog: Catalog,
+    stages: Stages,
+    changed_here: Collection[str],
+    *,
+    checks: bool = True,
 ) -> list[Conflict]:
-    """Rows that would clash with others, and (``checks``) rows that break a check constraint."""
-    coming = {name: stage for name, stage in stages.items() if stage.operations - {"d"}}
+    """Rows that would clash with others, and (``checks``) rows that break a check constraint.
+
+    Looked for in tables of which rows changed here too; the rows of any other table were together on the branch.
+    """
+    coming = {name: stage for name, stage in stages.items() if name in changed_here and stage.operations - {"d"}}
     if not coming:
         return []
     constraints = read_constraints(connection, catalog, coming)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +10,10 @@ from pathlib import Path
 import psycopg
 
 from vibey_actions.config import Config
+from vibey_actions.errors import DatabaseFailed
 from vibey_actions.postgres import agreement
 from vibey_actions.postgres.agreement import TableAgreement
-from vibey_actions.postgres.apply import apply
+from vibey_actions.postgres.apply import apply, conflicts
 from vibey_actions.postgres.catalog import read_catalog, tables_read_by
 from vibey_actions.postgres.connection import reading, saying
 from vibey_actions.postgres.fill import can_fill, fill
@@ -25,6 +26,7 @@ from vibey_actions.state.declaration import Declaration, Rule
 from vibey_actions.state.document import DocumentReader
 from vibey_actions.state.interfaces import Filled
 from vibey_actions.state.progress import Progress
+from vibey_actions.state.report import Conflict
 from vibey_actions.state.spool import Spool
 
 LOCK_WAIT = 60.0
@@ -95,13 +97,23 @@ class PgStore:
         commit: str | None,
         expected: str | None,
         final: bool,
+        changed_here: Collection[str] = (),
     ) -> Mapping[str, TableAgreement]:
         self._prepare()
         with saying("writing the branch's changes"), self.connection.transaction():
-            after = apply(self.connection, self.catalog, changes, agreements)
+            after = apply(self.connection, self.catalog, changes, agreements, changed_here=changed_here)
             merged = {**agreements, **after}
             self._record(merged if final else {}, commit, expected)
         return merged
+
+    def conflicts(self, changes: Mapping[str, Spool], changed_here: Collection[str]) -> Sequence[Conflict]:
+        doing = saying("looking whether the branch's changes keep the constraints here")
+        try:
+            with doing, self.connection.transaction(force_rollback=True):
+                return conflicts(self.connection, self.catalog, changes, changed_here)
+        except DatabaseFailed as error:
+            self.notice(f"whether the changes keep this database's constraints is not known: {error.message}")
+            return ()
 
     def record(self, agreements: Mapping[str, TableAgreement], *, commit: str, expected: str | None) -> None:
         self._prepare()

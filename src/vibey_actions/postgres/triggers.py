@@ -7,7 +7,7 @@ readers off no more than the apply does; a transaction that dies takes it back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from vibey_actions.rows.canonical import decode
 
 _FIRING: Final = "OA"
 _COMMANDS: Final = {"O": "ENABLE", "A": "ENABLE ALWAYS", "R": "ENABLE REPLICA", "D": "DISABLE"}
+_OTHERWISE: Final = "rows are not what was written"
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -87,6 +88,15 @@ def rewritten(
     else:
         what = f"{_listed('column', _differing(decode(meant), decode(found)))} not what was written"
     return RowRefused(f"table {table.name}, row {key}: {what}; {cause_in(connection, table)}", advice(table))
+
+
+def rewritten_load(connection: psycopg.Connection, table: PgTable, surplus: int, columns: Sequence[str]) -> RowRefused:
+    """The refusal of a whole table that was filled: ``surplus`` rows too many or too few, or other ``columns``."""
+    if surplus:
+        what = f"it holds {abs(surplus)} row(s) {'more' if surplus > 0 else 'less'} than were written to it"
+    else:
+        what = f"{_listed('column', sorted(map(visible, columns)))} not what was written" if columns else _OTHERWISE
+    return RowRefused(f"table {table.name}: {what}; {cause_in(connection, table)}", advice(table))
 
 
 def cause_in(connection: psycopg.Connection, table: PgTable) -> str:

@@ -59,24 +59,23 @@ class _RefusedError(Exception):
         return translate(self.error, self.doing)
 
 
-def write(
-    connection: psycopg.Connection, catalog: Catalog, stages: Stages, links: Sequence[Link], *, checked: bool
-) -> None:
+def write(connection: psycopg.Connection, catalog: Catalog, stages: Stages, links: Sequence[Link]) -> None:
     """Carry the changes over; all constraints are checked when it returns.
 
-    ``checked`` says whether the rows are known to keep this database's constraints. Raises Conflicts, naming every pair
-    of rows, where they do not, RowRefused where unique values cannot be passed on, DatabaseFailed for what PostgreSQL
-    refuses for another reason.
+    Raises Conflicts, naming every pair of rows, where the rows do not keep this database's constraints together,
+    RowRefused where unique values cannot be passed on, DatabaseFailed for what PostgreSQL refuses for another reason.
     """
+    looked = False
     plan = _Plan(together=moves_away(connection, stages, links))
     writer = _Writer(connection, catalog, stages, links)
     while (refused := _tried(connection, writer, plan)) is not None:
-        if not checked:
+        if not looked:
+            # Somebody may have written between the look at the rows and the locks.
             refuse(
-                broken_links(connection, stages, links, composed=True)
-                + broken_rows(connection, catalog, stages, checks=False)
+                broken_links(connection, stages, links, catalog.tables)
+                + broken_rows(connection, catalog, stages, catalog.tables, checks=False)
             )
-            checked = True
+            looked = True
         following = plan.after(refused.error.sqlstate)
         if following is None:
             raise refused.said() from None

@@ -82,6 +82,9 @@ class Cycle:
             if head is not None and head == base and view.as_agreed:
                 return Report(SyncState.IN_SYNC, self.remote.name, head, None)
             found = self._merge(stack, view, base, head, push=False)
+            merged = found.merge
+            if merged.changes_here and not merged.conflicts:
+                merged.conflicts += self.store.conflicts(merged.pull, merged.push_counts)
             return _status(found, self.remote.name, head)
 
     def _once(self, *, may_fill: bool = True) -> Report:
@@ -184,7 +187,14 @@ class Cycle:
         if found.merge.changes_here:
             assert head is not None  # noqa: S101 - changes come from the branch
             self.progress.step("applying the branch's changes here")
-            agreements = self.store.apply(found.merge.pull, agreements, commit=head, expected=base, final=not differs)
+            agreements = self.store.apply(
+                found.merge.pull,
+                agreements,
+                commit=head,
+                expected=base,
+                final=not differs,
+                changed_here=found.merge.push_counts,
+            )
         elif head is not None and (head != base or not differs):
             self.store.record({} if differs else agreements, commit=head, expected=base)
         if differs and self.options.push:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from vibey_actions.state.declaration import Declaration
 from vibey_actions.state.document import DocumentReader
 from vibey_actions.state.merge import Merge, TableView
+from vibey_actions.state.report import Conflict
 from vibey_actions.state.spool import Spool
 
 Agreements = Mapping[str, Any]
@@ -66,12 +67,19 @@ class Store(Protocol):
         commit: str | None,
         expected: str | None,
         final: bool,
+        changed_here: Collection[str] = (),
     ) -> Agreements:
         """Write ``changes`` and record ``commit`` (None: nothing) as the base, in one transaction.
+
+        ``changed_here`` are the tables of which this database has changes that the branch lacks.
 
         With ``final`` the agreements hold for ``commit`` and are recorded with it; else the caller records them after
         its push. Returns them as they are after the changes. Raises StateMoved, Conflicts, RowRefused.
         """
+        ...
+
+    def conflicts(self, changes: Mapping[str, Spool], changed_here: Collection[str]) -> Sequence[Conflict]:
+        """The rows that ``apply`` would refuse for a constraint of this database. Writes nothing."""
         ...
 
     def record(self, agreements: Agreements, *, commit: str, expected: str | None) -> None:

@@ -36,8 +36,8 @@ WHERE c.oid = ANY(%(tables)s)
        OR EXISTS (SELECT FROM pg_event_trigger e WHERE e.evtenabled <> 'D'))
 
 -- name: insert_triggers
--- Whether a table (a partition of it) has a trigger that fires when a row is inserted.
-SELECT EXISTS (
-    SELECT FROM pg_trigger t
-    WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND (t.tgtype & 4) <> 0
-      AND coalesce(pg_partition_root(t.tgrelid), t.tgrelid)::oid = ANY(%(tables)s))
+-- Tables (partitions under their root) with a trigger that fires when a row is inserted.
+SELECT DISTINCT coalesce(pg_partition_root(t.tgrelid), t.tgrelid)::oid
+FROM pg_trigger t
+WHERE NOT t.tgisinternal AND t.tgenabled IN ('O', 'A') AND (t.tgtype & 4) <> 0
+  AND coalesce(pg_partition_root(t.tgrelid), t.tgrelid)::oid = ANY(%(tables)s)
