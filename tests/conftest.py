@@ -15,8 +15,15 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.support.servers import others, running
 from vibey_actions.postgres.server import Server
 from vibey_actions.postgres.sql import identifier
+
+
+def pytest_report_header() -> str:
+    """The version that the tests run on, and those that they could run on."""
+    used = running(os.environ.get("VIBEY_TEST_PG_URL"), os.environ.get("VIBEY_TEST_PG_BIN"))
+    return f"PostgreSQL: {used}; on this machine: {', '.join(others()) or 'none'}"
 
 
 class GivenServer:
