@@ -74,6 +74,7 @@ class MemoryStore:
     broken: Sequence[Conflict] = ()
     lifting: Callable[[Tables], Tables] | None = None
     folder: Path = field(default_factory=Path)
+    announced: str | None = None
 
     def put(self, table: str, *rows: Mapping[str, Any]) -> None:
         """Insert or update rows."""
@@ -95,7 +96,7 @@ class MemoryStore:
 
     @contextmanager
     def view(self, base: str | None) -> Iterator[MemoryDatabaseView]:
-        assert base == self.recorded
+        assert base in {self.recorded, self.announced}
         copy = {name: dict(self.tables.get(name, {})) for name in self.declaration.tables}
         yield MemoryDatabaseView(self.schema, self.declaration, copy, dict(self.agreed))
 
@@ -139,7 +140,14 @@ class MemoryStore:
         assert self.recorded == expected, "the watermark was moved by somebody else"
         if commit is not None:
             self.recorded = commit
+            self.announced = None
             self.agreed = {name: dict(rows) for name, rows in agreements.items()}
+
+    def announce(self, commit: str) -> None:
+        self.announced = commit
+
+    def pending(self) -> str | None:
+        return self.announced
 
     def can_fill(self) -> bool:
         return self.fills
@@ -220,9 +228,14 @@ class MemoryRemote:
     before_push: list[Callable[[], object]] = field(default_factory=list)
     downloads: list[str] = field(default_factory=list)
 
+    @staticmethod
+    def name_of(sealed: bytes, parent: str | None) -> str:
+        """The commit of ``sealed`` on ``parent``."""
+        return hashlib.sha1(sealed + (parent or "").encode(), usedforsecurity=False).hexdigest()
+
     def add(self, sealed: bytes, parent: str | None) -> str:
         """A new commit, the branch's tip from now on."""
-        commit = hashlib.sha1(sealed + (parent or "").encode(), usedforsecurity=False).hexdigest()
+        commit = self.name_of(sealed, parent)
         self.commits[commit] = (sealed, parent)
         self.tip = commit
         return commit
@@ -252,12 +265,16 @@ class MemoryRemote:
         sealed, parent = self.commits[head]
         return any(self.commits[earlier][0] == sealed for earlier in self.history(parent))
 
-    def push(self, files: Mapping[str, Path], parent: str | None) -> str:
+    def push(
+        self, files: Mapping[str, Path], parent: str | None, *, announce: Callable[[str], None] | None = None
+    ) -> str:
         ((path, file),) = files.items()
         assert path == "state.vibey"
         for happens in self.before_push[:1]:
             self.before_push.pop(0)
             happens()
+        if announce is not None:
+            announce(self.name_of(file.read_bytes(), parent))
         if self.tip != parent:
             raise RemoteMoved("the branch moved")
         with self.log.writing("push", parent):

@@ -81,6 +81,7 @@ def record(
     In the caller's transaction, together with the watermark.
     """
     sql = blocks("agreement")
+    connection.execute(sql["arrived"], {"remote": remote})
     connection.execute(sql["carry"], {"remote": remote, "commit": commit, "tables": sorted(carried)})
     for name, agreed in sorted(made.items()):
         connection.execute(
@@ -96,6 +97,22 @@ def record(
                 "states": list(agreed.states),
             },
         )
+
+
+def announce(connection: psycopg.Connection, remote: str, commit: str) -> None:
+    """Note that ``commit``, which holds what this database held when it was read, is on its way to the branch."""
+    connection.execute(blocks("agreement")["announce"], {"remote": remote, "commit": commit})
+
+
+def pending(connection: psycopg.Connection, remote: str) -> str | None:
+    """The commit that was announced and is not known to have arrived."""
+    sql = blocks("agreement")
+    with saying("reading what was on its way to the branch"):
+        exists = connection.execute(sql["table_exists"]).fetchone()
+        if exists is None or not exists[0]:
+            return None
+        row = connection.execute(sql["pending"], {"remote": remote}).fetchone()
+    return row[0] if row is not None else None
 
 
 def forget(connection: psycopg.Connection, remote: str) -> None:

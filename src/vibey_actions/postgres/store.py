@@ -120,6 +120,15 @@ class PgStore:
         with saying("recording the watermark"), self.connection.transaction():
             self._record(agreements, commit, expected)
 
+    def announce(self, commit: str) -> None:
+        self._prepare()
+        if self._keeps_agreements:
+            with saying("noting what is on its way to the branch"):
+                agreement.announce(self.connection, self.remote, commit)
+
+    def pending(self) -> str | None:
+        return agreement.pending(self.connection, self.remote)
+
     def _prepare(self) -> None:
         """Make the table of agreements where it is missing; a role that may not only has to read more."""
         with saying("preparing the record of what agrees"):

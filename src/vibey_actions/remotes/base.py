@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -45,10 +45,13 @@ class Remote(Protocol):
         """Whether an earlier commit of the branch already held what ``head`` holds, as far as can be seen."""
         ...
 
-    def push(self, files: Mapping[str, Path], parent: str | None) -> str:
+    def push(
+        self, files: Mapping[str, Path], parent: str | None, *, announce: Callable[[str], None] | None = None
+    ) -> str:
         """Move the branch from exactly ``parent`` (None: create it) to a new commit of exactly ``files``.
 
-        ``files`` maps a path in the tree to a local sealed file. Returns the new commit. Raises RemoteMoved where the
+        ``files`` maps a path in the tree to a local sealed file. Returns the new commit;
+        ``announce`` is told it before the branch moves. Raises RemoteMoved where the
         branch is elsewhere by now, RemoteDenied for a permanent refusal, TooLarge before anything is sent. An answer
         that was lost is looked up: when the branch holds the commit, the push happened.
         """

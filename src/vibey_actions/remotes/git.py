@@ -121,26 +121,32 @@ class GitRemote:
         tree = commits.pop(head, None)
         return tree in commits.values()
 
-    def push(self, files: Mapping[str, Path], parent: str | None) -> str:
+    def push(
+        self, files: Mapping[str, Path], parent: str | None, *, announce: Callable[[str], None] | None = None
+    ) -> str:
         if not self._looked:
             self.head()
         self._refuse_unborn_default(parent)
-        commit, facts = self._push_as(files, parent)
+        commit, facts = self._push_as(files, parent, announce)
         if set(files) == {self._path}:
             with suppress(VibeyError, OSError):
                 self._cache.store(commit, files[self._path], facts)
         return commit
 
-    def _push_as(self, files: Mapping[str, Path], parent: str | None) -> tuple[str, Facts]:
+    def _push_as(
+        self, files: Mapping[str, Path], parent: str | None, announce: Callable[[str], None] | None
+    ) -> tuple[str, Facts]:
         """Build and push in the remote's object format, which an empty repository tells only by refusing another."""
         size = sum(path.stat().st_size for path in files.values())
         with self._repository(parent) as git:
             commit = self._build(git, files, parent)
             facts = self._facts(git, commit, size)
+            if announce is not None:
+                announce(commit)
             unsupported = self._move(git, commit, parent, _patience(size))
         if unsupported:
             self._object_format = "sha256" if self._object_format == "sha1" else "sha1"
-            return self._push_as(files, parent)
+            return self._push_as(files, parent, announce)
         return commit, facts
 
     def _build(self, git: Git, files: Mapping[str, Path], parent: str | None) -> str:

@@ -151,7 +151,9 @@ class GitHubRemote:
                 break
         return False
 
-    def push(self, files: Mapping[str, Path], parent: str | None) -> str:
+    def push(
+        self, files: Mapping[str, Path], parent: str | None, *, announce: Callable[[str], None] | None = None
+    ) -> str:
         self._api.begin()
         sizes = {path: source.stat().st_size for path, source in files.items()}
         self._check_sizes(sizes)
@@ -161,6 +163,8 @@ class GitHubRemote:
         blobs = {path: self._create_blob(source, sizes[path], parent) for path, source in files.items()}
         tree = self._create_tree(blobs)
         commit = self._create_commit(tree, parent)
+        if announce is not None:
+            announce(commit)
         self._move(commit, parent)
         self._pushed = (commit, parent, self._clock())
         if set(files) == {self._path}:

@@ -76,8 +76,7 @@ class Cycle:
 
     def status(self) -> Report:
         """What a sync would do. Writes nothing."""
-        base = self.store.base()
-        head = self._checked_head(base)
+        base, head = self._ends()
         with self.store.view(base) as view, ExitStack() as stack:
             if head is not None and head == base and view.as_agreed:
                 return Report(SyncState.IN_SYNC, self.remote.name, head, None)
@@ -88,8 +87,10 @@ class Cycle:
             return _status(found, self.remote.name, head)
 
     def _once(self, *, may_fill: bool = True) -> Report:
-        base = self.store.base()
-        head = self._checked_head(base)
+        recorded = self.store.base()
+        base, head = self._ends()
+        if base is not None and base != recorded:
+            self.store.record({}, commit=base, expected=recorded)
         with ExitStack() as stack:
             with self.store.view(base) as view:
                 if head is not None and head == base and view.as_agreed:
@@ -106,9 +107,17 @@ class Cycle:
             return self._fill(head, declaration)
         return self._once(may_fill=False)
 
-    def _checked_head(self, base: str | None) -> str | None:
-        """The branch's head, once it is sure to continue the recorded base."""
-        head = self.remote.head()
+    def _ends(self) -> tuple[str | None, str | None]:
+        """The base and the branch's head, which is sure to continue it.
+
+        A push that arrived without its sync having heard of it is the base: what it holds was read from here.
+        """
+        base, head, pending = self.store.base(), self.remote.head(), self.store.pending()
+        if pending not in (None, base) and head is not None and self.remote.is_ancestor(pending, head):
+            base = pending
+        return base, self._checked(head, base)
+
+    def _checked(self, head: str | None, base: str | None) -> str | None:
         if base is None or head == base:
             return head
         if head is None:
@@ -206,7 +215,7 @@ class Cycle:
     def _push(self, found: _Found, agreements: Agreements, head: str | None) -> str:
         assert found.draft is not None  # noqa: S101 - made whenever a push may follow
         self.progress.step("pushing the merged state")
-        commit = self.remote.push({self.path: found.draft}, head)
+        commit = self.remote.push({self.path: found.draft}, head, announce=self.store.announce)
         self.documents.note_checked(self.remote.fetch(commit), found.declaration)
         self.store.record(agreements, commit=commit, expected=head)
         return commit

@@ -86,6 +86,17 @@ class Store(Protocol):
         """Record ``commit`` as the base, and what agreed with it."""
         ...
 
+    def announce(self, commit: str) -> None:
+        """Note that ``commit``, made of what the database holds, is about to be the branch's head.
+
+        What was noted is dropped when a base is recorded.
+        """
+        ...
+
+    def pending(self) -> str | None:
+        """The commit that was announced last, where it is not known what became of it."""
+        ...
+
     def can_fill(self) -> bool:
         """Whether an empty database can take a whole document in one stream (see the fill)."""
         ...

@@ -825,3 +825,45 @@ class Listener:
 
     def advance(self, done: int, total: int | None) -> None:
         pass
+
+
+@pytest.mark.parametrize("overtaken", [False, True], ids=["still the head", "overtaken"])
+def test_a_push_that_arrived_unheard_is_the_base_of_the_next_sync(world: World, *, overtaken: bool) -> None:
+    """What changed here since a push whose sync died behind it is a change, no conflict, and a deletion stays one."""
+    here, there = world.pair(row(1))
+    here.put("t", row(1, "b"), row(2), row(3))
+    world.log.dies_at = 1
+    with pytest.raises(Died):
+        world.sync(here)
+    world.log.dies_at = None
+    assert here.recorded != world.remote.tip
+    if overtaken:
+        there.put("t", row(4))
+        world.sync(there)
+    here.put("t", row(1, "c"))
+    here.drop("t", 2)
+    world.sync(here)
+    world.sync(there)
+    assert here.rows == there.rows == {"t": [row(1, "c"), row(3), *([row(4)] if overtaken else [])]}
+
+
+def test_a_first_push_that_arrived_unheard_does_not_bring_deleted_rows_back(world: World) -> None:
+    """The same where nothing was recorded before: without a base, a row deleted here would come back."""
+    here = world.machine(row(1), row(2))
+    world.log.dies_at = 1
+    with pytest.raises(Died):
+        world.sync(here)
+    world.log.dies_at = None
+    here.drop("t", 2)
+    assert world.sync(here).push == {"t": Counts(deleted=1)}
+    assert here.rows == {"t": [row(1)]}
+
+
+def test_a_push_that_did_not_arrive_is_no_base(world: World) -> None:
+    """A commit that was announced and never became part of the branch changes nothing."""
+    here, there = world.pair(row(1))
+    here.announced = "0" * 40
+    there.put("t", row(1, "b"))
+    world.sync(there)
+    assert world.sync(here).pull == {"t": Counts(updated=1)}
+    assert here.announced is None

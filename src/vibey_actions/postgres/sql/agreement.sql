@@ -1,6 +1,6 @@
 -- name: table_exists
--- Whether the agreements of earlier syncs can be read.
-SELECT to_regclass('vibey_actions.agreement') IS NOT NULL
+-- Whether the agreements of earlier syncs, and what is on its way to the branch, can be read.
+SELECT to_regclass('vibey_actions.agreement') IS NOT NULL AND to_regclass('vibey_actions.pending') IS NOT NULL
 
 -- name: create
 -- One row per remote and table: the chunks of the table as they were when it agreed with base_commit.
@@ -17,6 +17,11 @@ CREATE TABLE IF NOT EXISTS vibey_actions.agreement (
     bounds      text[] NOT NULL,
     states      bytea[] NOT NULL,
     PRIMARY KEY (remote, table_name)
+);
+-- The commit that a sync set out to push, until it is known to have arrived: it holds what this database held then.
+CREATE TABLE IF NOT EXISTS vibey_actions.pending (
+    remote text PRIMARY KEY,
+    commit text NOT NULL
 )
 
 -- name: load
@@ -39,4 +44,15 @@ ON CONFLICT (remote, table_name) DO UPDATE SET
     salt = excluded.salt, bounds = excluded.bounds, states = excluded.states
 
 -- name: forget
+WITH pending AS (DELETE FROM vibey_actions.pending WHERE remote = %(remote)s)
 DELETE FROM vibey_actions.agreement WHERE remote = %(remote)s
+
+-- name: announce
+INSERT INTO vibey_actions.pending (remote, commit) VALUES (%(remote)s, %(commit)s)
+ON CONFLICT (remote) DO UPDATE SET commit = excluded.commit
+
+-- name: pending
+SELECT commit FROM vibey_actions.pending WHERE remote = %(remote)s
+
+-- name: arrived
+DELETE FROM vibey_actions.pending WHERE remote = %(remote)s
