@@ -117,7 +117,9 @@ class SealedCache:
                 raise
             raise self._unusable(error) from error
         finally:
-            part.unlink(missing_ok=True)
+            # What cannot be removed now is swept by the next.
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
             os.close(descriptor)
         self._bound(keep=commit)
 
