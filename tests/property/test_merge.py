@@ -25,15 +25,22 @@ COLUMNS = ("at", "id", "v")
 Content = Mapping[str, Rows]
 
 
-def row(number: int, at: int | None, value: str) -> tuple[bytes, bytes]:
-    time = None if at is None else f"2024-01-0{at}T00:00:00"
-    return encode([number]), encode({"at": time, "id": number, "v": value})
+def text_of_row(number: int, value: tuple[int | None, str]) -> bytes:
+    at, v = value
+    return encode({"at": None if at is None else f"2024-01-0{at}T00:00:00", "id": number, "v": v})
 
 
 # Few keys and few values, so that the ends meet often.
-rows = st.builds(row, st.integers(0, 11), st.sampled_from([None, 1, 2]), st.sampled_from(["x", "y", "},{" * 9]))
-table_rows = st.lists(rows, max_size=9).map(dict)
-contents = st.fixed_dictionaries(dict.fromkeys(NAMES, table_rows))
+values = st.none() | st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from(["x", "y", "},{" * 9]))
+histories = st.one_of(
+    values.map(lambda row: (row, row, row)),
+    st.tuples(values, values).map(lambda two: (two[0], two[1], two[1])),
+    st.tuples(values, values).map(lambda two: (two[1], two[0], two[1])),
+    st.tuples(values, values).map(lambda two: (two[0], two[0], two[1])),
+    st.tuples(values, values, values),
+)
+"""One row: here, on the branch, in the base. Often untouched, or touched by one end, or alike by both."""
+tables = st.dictionaries(st.integers(0, 11), histories, max_size=12)
 bounds = st.lists(st.integers(0, 12), max_size=4, unique=True).map(lambda cuts: sorted(encode([cut]) for cut in cuts))
 kinds = st.sampled_from([Rule.NEWEST, Rule.MINE, Rule.THEIRS, Rule.REFUSE, None])
 
@@ -127,15 +134,18 @@ def check(found: Merge, written: bytes, expected: Expected) -> None:
         found.close()
 
 
-@bounded(250)
+@bounded(300)
 @given(st.data())
 def test_the_merge_is_the_naive_merge(data: Any) -> None:
     """Every way to know less or more of what changed gives the same pull, push, conflicts, counts and document."""
     kind_of = data.draw(st.fixed_dictionaries(dict.fromkeys(NAMES, kinds)))
-    base = data.draw(contents | st.just({name: {} for name in NAMES}))
     moved = data.draw(st.booleans())
-    mine = {name: data.draw(changes_of(base[name])) for name in NAMES}
-    theirs = {name: data.draw(changes_of(base[name])) for name in NAMES} if moved else base
+    cells = {name: data.draw(tables) for name in NAMES}
+    mine, theirs, base = (content(cells, end) for end in range(3))
+    if data.draw(st.integers(0, 3)) == 0:
+        base = content({name: {} for name in NAMES}, 0)
+    if not moved:
+        theirs = base
     declaration = Declaration(
         {
             name: Table(name, ("id",), COLUMNS, kind or Rule.REFUSE, "at", append_only=kind is None)
@@ -168,11 +178,9 @@ def test_the_merge_is_the_naive_merge(data: Any) -> None:
                     check(*run(declaration, None, reader(theirs), view), expected)
 
 
-def changes_of(base: Rows) -> Any:
-    """Rows near the base's: some kept, some dropped, some put anew."""
-    kept = st.sets(st.sampled_from(sorted(base))) if base else st.just(set())
-    return st.builds(
-        lambda dropped, new: {**{key: text for key, text in base.items() if key not in dropped}, **new},
-        kept,
-        st.lists(rows, max_size=4).map(dict),
-    )
+def content(cells: Mapping[str, Mapping[int, tuple[Any, ...]]], end: int) -> dict[str, dict[bytes, bytes]]:
+    """The rows of one of the three ends."""
+    return {
+        name: {encode([key]): text_of_row(key, three[end]) for key, three in table.items() if three[end] is not None}
+        for name, table in cells.items()
+    }

@@ -18,7 +18,7 @@ from vibey_actions.state.declaration import Declaration, Table
 from vibey_actions.state.document import DocumentReader, DocumentWriter
 from vibey_actions.state.merge import Keyed, Merge, check_deletes, merge
 from vibey_actions.state.progress import Silent
-from vibey_actions.state.report import Counts
+from vibey_actions.state.report import ConflictKind, Counts
 
 Plain = Mapping[str, list[dict[str, Any]]]
 
@@ -72,10 +72,36 @@ def test_no_table_declared_at_all() -> None:
 
 @pytest.mark.parametrize("name", ["a", "m", "z"])
 def test_a_table_that_was_forgotten_on_purpose(name: str) -> None:
-    """A table that only the base holds was taken off the branch; its rows stand in nobody's way."""
-    found = merged(declared("b", "n"), {"b": rows(1), name: rows(1)}, {"b": rows(1)}, {"b": rows(1, 2)})
-    assert found.pull_counts == {"b": Counts(inserted=1)}
-    assert not found.changes_there
+    """A table that only the base holds was taken off the branch; the others are merged against it as ever."""
+    base: Plain = {"b": rows(1, 3), "n": rows(1, 3), name: rows(1)}
+    found = merged(declared("b", "n"), base, {"b": rows(1), "n": rows(1)}, {"b": rows(1, 2, 3), "n": rows(1, 2, 3)})
+    assert found.pull_counts == {"b": Counts(inserted=1), "n": Counts(inserted=1)}
+    assert found.push_counts == {"b": Counts(deleted=1), "n": Counts(deleted=1)}
+    found.close()
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_ledger_in_the_merge(*, same: bool) -> None:
+    """New rows of an append-only table merge; one that is gone or changed diverges, also where both ends agree."""
+    table = Table("t", ("id",), ("id", "v"), append_only=True)
+    base: Plain = {"t": rows(1, 2, 3)}
+    theirs: Plain = base if same else {"t": [*rows(1, v="b"), *rows(3, 5)]}
+    document = reader(base)
+    mine: Plain = {"t": [*rows(1, v="b"), *rows(3, 4)]}
+    found = merge(
+        Declaration({"t": table}),
+        document,
+        document if same else reader(theirs),
+        view_of(mine),
+        writer=None,
+        progress=Silent(),
+    )
+    assert [(conflict.key, conflict.kind) for conflict in found.conflicts] == [
+        ("[1]", ConflictKind.DIVERGENCE),
+        ("[2]", ConflictKind.DIVERGENCE),
+    ]
+    assert found.push_counts == {"t": Counts(inserted=1)}
+    assert found.pull_counts == ({} if same else {"t": Counts(inserted=1)})
     found.close()
 
 
