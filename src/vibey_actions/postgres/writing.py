@@ -202,14 +202,17 @@ class _Writer:
                 self.connection.execute(statement.encode())
 
     def _groups(self) -> list[set[str]]:
-        """Staged tables that foreign keys link, however far around; tables without such links are left out."""
+        """Staged tables that foreign keys link, however far around, and those that other tables reference.
+
+        A table of the latter of which no row goes while others come can as well be written by itself.
+        """
         groups: list[set[str]] = []
         for link in self.links:
-            pair = {link.child.name, link.parent.name}
-            if pair <= self.stages.keys():
+            pair = {link.child.name, link.parent.name} & self.stages.keys()
+            if link.parent.name in pair:
                 joined = [group for group in groups if group & pair]
                 groups = [group for group in groups if not group & pair] + [pair.union(*joined)]
-        return groups
+        return [group for group in groups if len(group) > 1 or any(len(self.stages[n].operations) > 1 for n in group)]
 
     def _untangle(self, stage: Stage, *, in_order: bool) -> Untangled:
         assert self.constraints is not None  # noqa: S101 - a plan that untangles comes after they were read
