@@ -8,7 +8,7 @@ from typing import IO, Any
 import pytest
 
 from tests.support.documents import document
-from tests.support.views import MemoryView
+from tests.support.views import MemoryView, partial_view
 from vibey_actions.errors import SchemaMismatch, TableRefused, TooManyDeletes, Unreadable
 from vibey_actions.rows.canonical import encode
 from vibey_actions.state import merge as merging
@@ -199,6 +199,34 @@ def test_unread_chunks_go_through_whole(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(asked) == 10
     assert len(whole_rows) < 60
     assert found.push_counts == {"t": Counts(updated=1)}
+
+
+CHANGES: dict[str, Callable[[dict[bytes, bytes], int], object]] = {
+    "changed": lambda rows, at: rows.update({encode([at]): encode({"id": at, "v": "b"})}),
+    "deleted": lambda rows, at: rows.pop(encode([at])),
+    "inserted": lambda rows, at: rows.update({encode([f"{at}x"]): encode({"id": f"{at}x", "v": "b"})}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("size", [1, 45, 512 * 1024])
+def test_a_change_at_any_place_of_a_chunk(window: Callable[[int], None], size: int, change: str) -> None:
+    """A row is found wherever it stands in its chunk and its batch: at their first key, their last, or between."""
+    window(size)
+    keys = [encode([number]) for number in range(1, 9)]
+    content: Plain = {"t": rows(*range(1, 9))}
+    for at in range(1, 9):
+        mine = {encode([row["id"]]): encode(row) for row in content["t"]}
+        base = dict(mine)
+        CHANGES[change](mine, at)
+        for cuts in ([], *([key] for key in keys), *([low, high] for low in keys for high in keys if low < high), keys):
+            view = partial_view(mine, base, cuts)
+            parts: list[bytes] = []
+            same = reader(content)
+            writer = DocumentWriter(parts.append, [], lambda: None)
+            found = merge(declared("t"), same, same, lambda _, view=view: view, writer=writer, progress=Silent())  # type: ignore[misc]
+            assert found.push_counts["t"].total == 1, (at, cuts)
+            assert b"".join(parts).count(b'"id"') == len(mine) == found.rows
 
 
 def test_progress_is_told() -> None:
