@@ -31,6 +31,7 @@ conflict = "mine"
 
 [tables.audit]
 append-only = true
+triggers = "off"
 """
 
 
@@ -54,7 +55,7 @@ def test_every_key_is_read() -> None:
         tables={
             "customer": TableConfig(Rule.NEWEST, "updated_at"),
             "a.b": TableConfig(Rule.MINE),
-            "audit": TableConfig(append_only=True),
+            "audit": TableConfig(append_only=True, triggers="off"),
         },
         migrations=Migrations(
             None,
@@ -114,6 +115,8 @@ def test_a_near_miss_is_recognised() -> None:
         ("[tables]\ncustomer = true", ("tables.customer", "a table")),
         ("[tables.customer]\nconflict = 1", ("tables.customer.conflict", "a text")),
         ('[tables.customer]\nappend-only = "yes"', ("tables.customer.append-only", "true or false")),
+        ("[tables.customer]\ntriggers = false", ("tables.customer.triggers", "a text", "true or false")),
+        ('[tables.customer]\ntriggers = "on"', ("tables.customer.triggers", "is on", "no setting here")),
         ('[tables.customer]\nconflict = ""', ("tables.customer.conflict", "an empty text")),
         ("[migrations]\ndirectory = []", ("migrations.directory", "a text", "a list")),
         ('[migrations]\ncommand = "vibey migrate"', ("migrations.command", "a list of texts")),
