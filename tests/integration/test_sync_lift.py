@@ -110,10 +110,10 @@ def test_without_the_right_to_make_a_database_the_refusal_says_so(ends: Ends, fo
     one.operations.migrate()
     name = conninfo_to_dict(one.dsn)["dbname"]
     role = f"role_{name}"
-    one.run(f'CREATE ROLE "{role}" LOGIN', f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{role}"',
+    one.run(f"CREATE ROLE \"{role}\" LOGIN PASSWORD '{role}'", f'GRANT ALL ON ALL TABLES IN SCHEMA public TO "{role}"',
             f'GRANT ALL ON DATABASE "{name}" TO "{role}"', f'GRANT ALL ON SCHEMA vibey_actions TO "{role}"',
             f'GRANT ALL ON ALL TABLES IN SCHEMA vibey_actions TO "{role}"')  # fmt: skip
-    one.env["VIBEY_STATE_PG_URL"] = make_conninfo(one.dsn, user=role)
+    one.env["VIBEY_STATE_PG_URL"] = make_conninfo(one.dsn, user=role, password=role)
     try:
         error = one.refused(SchemaMismatch)
         assert "may not create the scratch database" in error.message

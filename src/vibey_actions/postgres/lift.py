@@ -90,6 +90,8 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> Catalog:
         with reading(scratch, purpose="lift") as view:
             catalog = read_catalog(view, _without_tables(view, config), exact_rows=config.profile is None)
             snapshot = Snapshot(view, catalog, document.schema, {})
+            tables = catalog.declaration.tables
+            document.check_rows(lambda name: tables[name].key if name in tables else None)
             changes, _ = replacement(snapshot.declaration, document, snapshot.view)
             agreements = snapshot.agreements(changes)
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,11 +43,18 @@ def chunk_of(bounds: Sequence[bytes], key: bytes) -> int:
     return bisect_right(bounds, key)
 
 
+def _inside(bound: bytes, ranges: Sequence[KeyRange], lows: Sequence[bytes]) -> bool:
+    """Whether a range holds ``bound`` behind its own low end; the ranges are ascending and disjoint."""
+    place = bisect_left(lows, bound)
+    return place > 0 and bound in ranges[place - 1]
+
+
 class BoundsBuilder:
     """Cuts anew where rows are read, keeps the old bounds elsewhere."""
 
     def __init__(self, old: Sequence[bytes], read: Sequence[KeyRange]) -> None:
-        self._kept = [bound for bound in old if not any(r.low < bound and bound in r for r in read)]
+        lows = [one.low for one in read]
+        self._kept = [bound for bound in old if not _inside(bound, read, lows)]
         self._new: list[bytes] = []
         self._rows = 0
         self._bytes = 0

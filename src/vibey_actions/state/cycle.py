@@ -118,14 +118,14 @@ class Cycle:
         return base, self._checked(head, base)
 
     def _checked(self, head: str | None, base: str | None) -> str | None:
-        if base is None or head == base:
+        if head == base:
             return head
         if head is None:
             raise BranchGone(
                 f"the branch of {self.remote.name} is gone, and this database agreed with its commit {base}",
                 "if it was deleted on purpose: `vibey-actions state forget`, then sync; else restore the branch",
             )
-        if not self.remote.is_ancestor(base, head):
+        if base is not None and not self.remote.is_ancestor(base, head):
             raise BranchRewritten(
                 f"{self.remote.name} was rewritten: its head {head} does not continue {base}, "
                 "which this database agreed with",
@@ -216,8 +216,8 @@ class Cycle:
         assert found.draft is not None  # noqa: S101 - made whenever a push may follow
         self.progress.step("pushing the merged state")
         commit = self.remote.push({self.path: found.draft}, head, announce=self.store.announce)
-        self.documents.note_checked(self.remote.fetch(commit), found.declaration)
         self.store.record(agreements, commit=commit, expected=head)
+        self.documents.note_checked(self.remote.fetch(commit), found.declaration)
         return commit
 
     def _is_fill(self, view: View, head: str) -> bool:

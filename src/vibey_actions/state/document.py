@@ -94,6 +94,10 @@ class DocumentReader:
         self.folds: Folds = NO_FOLDS
         self.schema = self._read_head()
 
+    def check_rows(self, key_of: Callable[[str], tuple[str, ...] | None]) -> None:
+        """Check the rows after all, where their keys become known only now; before any table is read."""
+        self._key_of = key_of
+
     @property
     def format(self) -> str:
         """The document's format: with serialized columns or folded keys the exact one."""
