@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.dumps import dump
 from tests.support.ends import End, Ends
+from tests.support.roles import forget_role, sync_as_new_role
 from vibey_actions.config import Config, TableConfig
 from vibey_actions.errors import Conflicts, DatabaseFailed, RowRefused
 from vibey_actions.postgres import apply as apply_module
@@ -265,12 +266,11 @@ def test_a_status_that_may_not_look_says_so(ends: Ends) -> None:
     one.run("INSERT INTO t VALUES (1)")
     one.sync()
     name = psycopg.conninfo.conninfo_to_dict(other.dsn)["dbname"]
-    role = f"plain_{name}"
-    other.run(f'CREATE ROLE "{role}" LOGIN', f'REVOKE TEMPORARY ON DATABASE "{name}" FROM PUBLIC')
+    role = sync_as_new_role(other)
+    other.run(f'REVOKE TEMPORARY ON DATABASE "{name}" FROM PUBLIC')
     try:
         other.run(f'GRANT ALL ON ALL TABLES IN SCHEMA public, vibey_actions TO "{role}"')
         other.run(f'GRANT USAGE ON SCHEMA vibey_actions TO "{role}"')
-        other.env["VIBEY_STATE_PG_URL"] = psycopg.conninfo.make_conninfo(other.dsn, user=role)
         report = other.operations.status()
         assert (report.state, report.to_pull) == (SyncState.BEHIND, 1)
         assert any("temporary" in notice for notice in other.notices)
@@ -278,4 +278,4 @@ def test_a_status_that_may_not_look_says_so(ends: Ends) -> None:
         assert "temporary" in error.message
         assert "GRANT TEMPORARY" in error.hint
     finally:
-        other.run(f'DROP OWNED BY "{role}"', f'DROP ROLE "{role}"')
+        forget_role(other, role)

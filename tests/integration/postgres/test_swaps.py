@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.dumps import dump
 from tests.support.ends import End, Ends
+from tests.support.roles import forget_role, sync_as_new_role
 from vibey_actions.errors import DatabaseFailed, RowRefused
 from vibey_actions.postgres import swaps, writing
 from vibey_actions.postgres.swaps import levels_of
@@ -128,11 +129,10 @@ def test_a_role_that_is_not_the_owner_is_told_so(ends: Ends) -> None:
     one, other = ends.pair("CREATE TABLE t (id int PRIMARY KEY, u int NOT NULL UNIQUE, v int UNIQUE)")
     one.run("INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)")
     level(one, other)
-    role = f"plain_{psycopg.conninfo.conninfo_to_dict(other.dsn)['dbname']}"
-    other.run(f'CREATE ROLE "{role}" LOGIN', f'GRANT USAGE ON SCHEMA vibey_actions TO "{role}"')
+    role = sync_as_new_role(other)
+    other.run(f'GRANT USAGE ON SCHEMA vibey_actions TO "{role}"')
     try:
         other.run(f'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public, vibey_actions TO "{role}"')
-        other.env["VIBEY_STATE_PG_URL"] = psycopg.conninfo.make_conninfo(other.dsn, user=role)
         rearrange(one, "UPDATE t SET v = NULL", "UPDATE t SET v = id % 3 + 1")
         level(one, other)
         rotate(one, "t")
@@ -141,7 +141,7 @@ def test_a_role_that_is_not_the_owner_is_told_so(ends: Ends) -> None:
         assert "t_u_key" in error.message
         assert "owner" in error.message + error.hint
     finally:
-        other.run(f'DROP OWNED BY "{role}"', f'DROP ROLE "{role}"')
+        forget_role(other, role)
 
 
 def test_rows_that_pass_nothing_on_cost_no_question(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:

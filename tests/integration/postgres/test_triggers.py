@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.dumps import dump
 from tests.support.ends import End, Ends
+from tests.support.roles import forget_role, sync_as_new_role
 from vibey_actions.config import Config, TableConfig
 from vibey_actions.errors import DatabaseFailed, RowRefused
 from vibey_actions.postgres import apply as apply_module
@@ -36,9 +37,8 @@ def level(one: End, other: End) -> None:
 
 def as_owner(end: End) -> str:
     """Have the end's database belong to a role that is no superuser, and sync as that role; returns it."""
-    name = psycopg.conninfo.conninfo_to_dict(end.dsn)["dbname"]
-    role = f"owner_{name}"
-    end.run(f'CREATE ROLE "{role}" LOGIN', f'ALTER DATABASE "{name}" OWNER TO "{role}"')
+    role = sync_as_new_role(end)
+    end.run(f'ALTER DATABASE "{psycopg.conninfo.conninfo_to_dict(end.dsn)["dbname"]}" OWNER TO "{role}"')
     with psycopg.connect(end.dsn, autocommit=True) as connection:
         objects = connection.execute(
             "SELECT format('%s %s', CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass)"
@@ -49,13 +49,7 @@ def as_owner(end: End) -> str:
             connection.execute(f'ALTER {thing} OWNER TO "{role}"'.encode())
         connection.execute(f'ALTER SCHEMA vibey_actions OWNER TO "{role}"'.encode())
         connection.execute(f'GRANT ALL ON SCHEMA public TO "{role}"'.encode())
-    end.env["VIBEY_STATE_PG_URL"] = psycopg.conninfo.make_conninfo(end.dsn, user=role)
     return role
-
-
-def forget_role(end: End, role: str) -> None:
-    """Give back what ``as_owner`` gave."""
-    end.run(f'REASSIGN OWNED BY "{role}" TO CURRENT_USER', f'DROP OWNED BY "{role}"', f'DROP ROLE "{role}"')
 
 
 # A table, a partitioned one, and a child under a key that is checked late; triggers in every state on each.

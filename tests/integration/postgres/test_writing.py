@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.dumps import dump, sequences_behind
 from tests.support.ends import End, Ends
+from tests.support.roles import forget_role, sync_as_new_role
 from vibey_actions.errors import Conflicts, DatabaseFailed, VibeyError
 from vibey_actions.state.report import SyncState
 
@@ -256,11 +257,9 @@ def role(ends: Ends) -> Iterator[tuple[End, End, str]]:
     )
     one.run("INSERT INTO t (v) VALUES ('a'), ('b')")
     one.sync()
-    name = f"role_{psycopg.conninfo.conninfo_to_dict(other.dsn)['dbname']}"
-    other.run(f'CREATE ROLE "{name}" LOGIN')
-    other.env["VIBEY_STATE_PG_URL"] = psycopg.conninfo.make_conninfo(other.dsn, user=name)
+    name = sync_as_new_role(other)
     yield one, other, name
-    other.run(f'REASSIGN OWNED BY "{name}" TO CURRENT_USER', f'DROP OWNED BY "{name}"', f'DROP ROLE "{name}"')
+    forget_role(other, name)
 
 
 def test_a_role_with_the_rights_on_rows_alone(role: tuple[End, End, str]) -> None:
