@@ -150,7 +150,7 @@ def test_the_configuration_of_init_is_valid_with_every_key(tmp_path: Path) -> No
     directory = loaded(tmp_path)
     assert directory.migrations is not None
     assert directory.migrations.directory == tmp_path / "db/migrations"
-    assert (directory.profile, set(directory.tables)) == ("vibey", {"customer", "invoice", "audit"})
+    assert (directory.profile, set(directory.tables)) == ("vibey", {"customer", "invoice", "page", "audit"})
     write(tmp_path / CONFIG, two[two.index("[migrations]") :])
     migrator = loaded(tmp_path).migrations
     assert migrator is not None

@@ -28,8 +28,15 @@ def bare_type(column: Column) -> str:
 
 def row_json(table: PgTable, alias: str) -> str:
     """The row as JSON text that becomes its canonical text once re-encoded (spec 1: what to_jsonb gives)."""
-    function = "row_to_json" if all(_same_in_json(column) for column in table.carried) else "to_jsonb"
+    function = "row_to_json" if all(_printed_alike(column) for column in table.carried) else "to_jsonb"
     return f"{function}({whole_row(alias)})"
+
+
+def _printed_alike(column: Column) -> bool:
+    """Whether row_to_json prints the value as to_jsonb does: as its text, then; and cells of more than 256 MB too."""
+    if column.carriage is not Carriage.TEXT:
+        return bare_type(column) == "jsonb"
+    return column.serialized or bare_type(column) not in ("real", "double precision")
 
 
 def whole_row(alias: str) -> str:

@@ -18,16 +18,19 @@ from vibey_actions.postgres.chunks import EMPTY, Within, chunk_states
 from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.expressions import key_text, row_json, row_source
 from vibey_actions.postgres.faithful import refuse_unfaithful
+from vibey_actions.postgres.sizes import refusing_what_is_too_large, too_large
 from vibey_actions.postgres.sql import bound
 from vibey_actions.postgres.tables import Catalog, PgTable
 from vibey_actions.rows.canonical import NotJson, decode, encode
 from vibey_actions.rows.canonical import key_text as key_text_of
 from vibey_actions.state.bounds import EVERYTHING, KeyRange, chunk_ranges
 from vibey_actions.state.declaration import Declaration
-from vibey_actions.state.identity import identity
+from vibey_actions.state.document import key_of, keys_of
 from vibey_actions.state.merge import Merge
 
 _READ_AT_ONCE = 256 * 1024
+MAX_ROW_TEXT = 512 * 1024 * 1024
+"""The longest canonical text of a row, in bytes; to read one takes several times its memory at every end."""
 
 
 @dataclass(slots=True)
@@ -164,7 +167,11 @@ class PgTableView:
             f"COPY (SELECT {row_json(self.table, 'r')} FROM {row_source(self.table, 'r')}{where} ORDER BY {key})"
             " TO STDOUT"
         )
-        with saying(f"reading the rows of {self.table.name}"), self.connection.cursor() as cursor:
+        with (
+            saying(f"reading the rows of {self.table.name}"),
+            refusing_what_is_too_large(self.connection, self.table),
+            self.connection.cursor() as cursor,
+        ):
             # Without values copy() takes a statement as it stands, a doubled % too.
             statement = bound(query) if self.within else query.encode()
             with cursor.copy(statement, self.within.parameters() if self.within else None) as copy:
@@ -174,20 +181,31 @@ class PgTableView:
 
 def canonical_rows(table: PgTable, lines: Iterator[bytes]) -> Iterator[tuple[bytes, bytes]]:
     """Key and canonical text of each line of COPY output that holds a row as JSON."""
-    key_of = _key_of(table)
+    find_key = _key_of(table)
     for texts in _grouped(lines):
+        _refuse_huge(table, texts[0])
         try:
             for row in decode(b"[" + b",".join(texts) + b"]"):
-                yield key_of(row), encode(row)
+                key, text = find_key(row), encode(row)
+                if len(text) > MAX_ROW_TEXT:
+                    raise too_large(table, key.decode(), f"its text has {len(text)} bytes, more than {MAX_ROW_TEXT}")
+                yield key, text
         except NotJson as error:
             raise RowRefused(f"table {table.name}: a row cannot be carried: {error}") from None
+
+
+def _refuse_huge(table: PgTable, text: bytes) -> None:
+    """Refuse a row that is too large as PostgreSQL prints it, before it takes several times its memory."""
+    if len(text) > MAX_ROW_TEXT:
+        key = keys_of(text, table.table.key, dict(table.table.folds))[0]
+        raise too_large(table, key.decode("utf-8"), f"its text has {len(text)} bytes or more, more than {MAX_ROW_TEXT}")
 
 
 def _key_of(table: PgTable) -> Callable[[Mapping[str, Any]], bytes]:
     key, folds = table.table.key, dict(table.table.folds)
     if not folds:
         return lambda row: key_text_of(row, key)
-    return lambda row: identity(row, key, folds)
+    return lambda row: key_of(row, key, folds)
 
 
 def _grouped(lines: Iterator[bytes]) -> Iterator[list[bytes]]:

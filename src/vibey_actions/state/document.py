@@ -60,6 +60,11 @@ def keys_of(text: bytes, key: tuple[str, ...], folds: Mapping[str, Fold] = _NOT_
     return [b"[" + b",".join(map(folded, found, map(bytes, part))) + b"]" for part in parts]
 
 
+def key_of(row: Mapping[str, Any], key: Sequence[str], folds: Mapping[str, Fold]) -> bytes:
+    """The key of a decoded row."""
+    return b"[" + b",".join(folded(folds.get(column), encode(row[column])) for column in key) + b"]"
+
+
 _NO_FIELD_NAME = re.compile(r'[\x00-\x1f"\\]')
 """What msgspec takes in no field's name; PostgreSQL takes it in a column's."""
 

@@ -6,12 +6,10 @@ by PostgreSQL (`expressions.key_text`); docs/format.md says it in words ("Exact 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Final
-
-from vibey_actions.rows.canonical import encode
+from typing import Final
 
 
 class Fold(str, Enum):
@@ -38,11 +36,6 @@ def folded(fold: Fold | None, text: bytes) -> bytes:
     if fold is Fold.PADDING:
         return text[:-1].rstrip(b" ") + b'"'
     return b'"0"' if fold is Fold.SIGN and text == b'"-0"' else text
-
-
-def identity(row: Mapping[str, Any], key: Sequence[str], folds: Mapping[str, Fold]) -> bytes:
-    """The identity of a decoded row."""
-    return b"[" + b",".join(folded(folds.get(column), encode(row[column])) for column in key) + b"]"
 
 
 def _without_zeros(text: bytes) -> bytes:

@@ -11,8 +11,8 @@ from tests.support.documents import document, read
 from vibey_actions.errors import SchemaMismatch, Unreadable
 from vibey_actions.rows.canonical import encode
 from vibey_actions.state.declaration import Declaration, Table
-from vibey_actions.state.document import DocumentReader, DocumentWriter
-from vibey_actions.state.identity import Fold, folded, identity
+from vibey_actions.state.document import DocumentReader, DocumentWriter, key_of
+from vibey_actions.state.identity import Fold, folded
 from vibey_actions.state.merge import check_carried
 
 FOLDED = {
@@ -54,7 +54,7 @@ def test_a_row_and_its_text_have_one_identity() -> None:
     """The identity of a decoded row is the key that a document's reader takes from its text."""
     row = {"n": Decimal("1.500"), "p": "é  ", "f": "-0", "other": Decimal("1.0")}
     folds = {"n": Fold.SCALE, "p": Fold.PADDING, "f": Fold.SIGN}
-    assert identity(row, ("p", "n", "f", "other"), folds) == b'["\\u00e9",1.5,"0",1.0]'
+    assert key_of(row, ("p", "n", "f", "other"), folds) == b'["\\u00e9",1.5,"0",1.0]'
 
 
 def written(folds: dict[str, dict[str, Fold]], rows: list[bytes], serialized: tuple[str, ...] = ()) -> bytes:
