@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 import pytest
@@ -138,3 +138,13 @@ class Ends:
             capture_output=True,
         )
         return int(count.stdout)
+
+
+T = TypeVar("T", bound=tuple[Any, ...])
+
+
+def known_to(ends: Ends, cases: Mapping[str, T]) -> dict[str, T]:
+    """The cases that the server knows, each of which begins with the columns and constraints of a table."""
+    with psycopg.connect(ends.database()) as connection:
+        old = connection.info.server_version < 150000
+    return {name: case for name, case in cases.items() if not (old and "NULLS NOT DISTINCT" in case[0])}

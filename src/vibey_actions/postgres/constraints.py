@@ -70,7 +70,6 @@ class Link:
     parent: LinkEnd
     child_key: tuple[str, ...]
     operators: tuple[str, ...]
-    match_full: bool
     on_update: str
     on_delete: str
 
@@ -132,7 +131,6 @@ def read_links(connection: psycopg.Connection, catalog: Catalog, names: Iterable
             parent=_end(row, "parent", row["referenced"], synced),
             child_key=tuple(row["child_key"]),
             operators=tuple(row["operators"]),
-            match_full=row["match_full"],
             on_update=row["on_update"],
             on_delete=row["on_delete"],
         )

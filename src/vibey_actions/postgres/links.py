@@ -25,12 +25,11 @@ def lacking_parents(connection: psycopg.Connection, stages: Stages, link: Link) 
     child, parent = stages.get(link.child.name), stages.get(link.parent.name)
     if child is None or not link.child.whole or _computed(link.child):
         return []
-    joint = " OR " if link.match_full else " AND "
-    wants = joint.join(f"n.{identifier(column)} IS NOT NULL" for column in link.child.columns)
+    wants = " AND ".join(f"n.{identifier(column)} IS NOT NULL" for column in link.child.columns)
     stays = f" AND NOT {_goes(parent, 'p')}" if parent else ""
     query = (
         f"SELECT s.k, {_name_of_parent(link)} FROM {child.name} s"
-        f" CROSS JOIN LATERAL (SELECT {_values(child, link.child.columns)}) n WHERE s.op <> 'd' AND ({wants})"
+        f" CROSS JOIN LATERAL (SELECT {_values(child, link.child.columns)}) n WHERE s.op <> 'd' AND {wants}"
         f" AND NOT EXISTS (SELECT FROM {link.parent.sql} p WHERE {_points(link, 'n', 'p')}{stays})"
         f"{_none_comes(link, parent, 'n')} ORDER BY s.n LIMIT {MOST_NAMED}"
     )

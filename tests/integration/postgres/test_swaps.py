@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from tests.support.dumps import dump
-from tests.support.ends import End, Ends
+from tests.support.ends import End, Ends, known_to
 from tests.support.roles import forget_role, sync_as_new_role
 from vibey_actions.errors import DatabaseFailed, RowRefused
 from vibey_actions.postgres import swaps, writing
@@ -68,18 +68,19 @@ def rotate(end: End, table: str) -> None:
 
 def test_values_swapped_in_a_circle(ends: Ends) -> None:
     """Whatever keeps them apart: put off, emptied meanwhile or put aside; all definitions are as before."""
+    kinds = known_to(ends, KINDS)
     one, other = ends.pair(
         "CREATE EXTENSION citext",
-        *(f"CREATE TABLE {name} (id int PRIMARY KEY, {columns})" for name, (columns, _) in KINDS.items()),
+        *(f"CREATE TABLE {name} (id int PRIMARY KEY, {columns})" for name, (columns, _) in kinds.items()),
         "CREATE TABLE expr (id int PRIMARY KEY, u text NOT NULL, w int NOT NULL)",
         "CREATE UNIQUE INDEX low ON expr (lower(u) DESC, (w % 10)) INCLUDE (w) WITH (fillfactor = 70) WHERE w > 0",
     )
-    for name, (_, values) in KINDS.items():
+    for name, (_, values) in kinds.items():
         one.run(*(f"INSERT INTO {name} VALUES ({number}, {value})" for number, value in enumerate(values, 1)))
     one.run("INSERT INTO expr VALUES (1, 'A', 1), (2, 'b', 11), (3, 'C', 2)")
     level(one, other)
     definitions = other.value(DEFINITIONS)
-    for name in (*KINDS, "expr"):
+    for name in (*kinds, "expr"):
         rotate(one, name)
     level(one, other)
     assert other.value(DEFINITIONS) == definitions
@@ -90,14 +91,19 @@ def test_values_passed_on_without_a_circle_put_nothing_aside(ends: Ends, monkeyp
     """A shift of many rows goes level by level; a row that goes or comes at either end of the chain is no matter."""
     monkeypatch.setattr(swaps, "_put_aside", None)
     one, other = ends.pair(
-        "CREATE TABLE t (id int PRIMARY KEY, place int NOT NULL UNIQUE, side int NOT NULL, UNIQUE (side, place))",
+        "CREATE TABLE t (id int PRIMARY KEY, place int NOT NULL UNIQUE, side int NOT NULL, UNIQUE (side, place),"
+        " late int NOT NULL UNIQUE DEFERRABLE)",
         "CREATE TABLE child (id int PRIMARY KEY, place int REFERENCES t (place) DEFERRABLE INITIALLY DEFERRED)",
     )
-    one.run("INSERT INTO t SELECT n, n, 0 FROM generate_series(1, 60) n", "INSERT INTO child VALUES (1, 30), (2, 31)")
+    one.run(
+        "INSERT INTO t SELECT n, n, 0, n FROM generate_series(1, 60) n", "INSERT INTO child VALUES (1, 30), (2, 31)"
+    )
     level(one, other)
     one.run("DELETE FROM t WHERE id = 60")
     one.run(*(f"UPDATE t SET place = place + 1 WHERE id = {n}" for n in range(59, 31, -1)))
-    one.run("INSERT INTO t VALUES (61, 32, 0), (0, 0, 0)", "UPDATE child SET place = 32 WHERE id = 2")
+    one.run("INSERT INTO t VALUES (61, 32, 0, 61), (0, 0, 0, 0)", "UPDATE child SET place = 32 WHERE id = 2")
+    # In another order than the places.
+    one.run("UPDATE t SET late = 90 - late WHERE id BETWEEN 31 AND 59")
     level(one, other)
 
 

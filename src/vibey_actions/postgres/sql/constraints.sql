@@ -89,7 +89,7 @@ WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attgenerated <> '' AND NOT a.atti
 -- In: oids. Out: every foreign key that points from or to one of the tables: its name; for either end the table (a
 -- partition's under its root), its SQL name, whether it is itself such a root or no partition at all, whether rows are
 -- to be read through it and not only from it, its columns, and the primary key of the one that points; the operators
--- that find the referenced row; MATCH FULL; the actions.
+-- that find the referenced row; the actions.
 SELECT k.conname AS name,
        coalesce(pg_partition_root(k.conrelid), k.conrelid)::oid AS child,
        format('%%I.%%I', cn.nspname, c.relname) AS child_sql, cn.nspname AS child_schema, c.relname AS child_relname,
@@ -126,7 +126,6 @@ SELECT k.conname AS name,
            JOIN pg_namespace n ON n.oid = o.oprnamespace
            ORDER BY part.place
        ) AS operators,
-       k.confmatchtype = 'f' AS match_full,
        k.confupdtype::text AS on_update,
        k.confdeltype::text AS on_delete
 FROM pg_constraint k
