@@ -6,6 +6,7 @@ VIBEY_TEST_SEED sets the first seed, VIBEY_TEST_COUNT how many databases are mad
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -38,12 +39,21 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Abilities:
+    """The server's major version, and those of the faker's extensions that it has."""
+
+    version: int
+    extensions: list[str]
+
+
 @pytest.fixture
-def extensions(ends: Ends) -> list[str]:
-    """Those of the faker's extensions that this server has."""
+def able(ends: Ends) -> Abilities:
+    """What this server can."""
     with psycopg.connect(ends.database()) as connection:
         found = connection.execute("SELECT name FROM pg_available_extensions").fetchall()
-    return [name for name in EXTENSIONS if (name,) in found]
+        version = connection.info.server_version // 10000
+    return Abilities(version, [name for name in EXTENSIONS if (name,) in found])
 
 
 def database_of(end: End) -> str:
@@ -120,19 +130,19 @@ def prove(ends: Ends, faker: Faker, rows: int, folder: Path, monkeypatch: pytest
 
 
 def test_every_type_in_every_place(
-    ends: Ends, extensions: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ends: Ends, able: Abilities, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each type of the server as a column, in an array, a domain, a composite and an array of those, and as a key."""
-    faker = Faker.every_type(SEED, extensions)
+    faker = Faker.every_type(SEED, able.extensions, able.version)
     assert prove(ends, faker, 8, tmp_path, monkeypatch) > 500
 
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + COUNT))
 def test_random_databases(
-    ends: Ends, extensions: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+    ends: Ends, able: Abilities, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Odd names, keys of any types, compounds in compounds, foreign keys, identity and generated columns."""
-    faker = Faker.random(seed, extensions, 10)
+    faker = Faker.random(seed, able.extensions, able.version, 10)
     try:
         taken = prove(ends, faker, 40, tmp_path, monkeypatch)
     except BaseException as error:

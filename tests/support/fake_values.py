@@ -20,7 +20,8 @@ class Kind:
     """A type as SQL writes it, with its ``corners`` and a maker of random values.
 
     ``key``: whether a primary key can be of it; ``element``: whether there are arrays of it; ``delimiter``: what stands
-    between the elements of those.
+    between the elements of those; ``link``: whether a foreign key can reference it; ``since``: the first major version
+    of PostgreSQL that has it.
     """
 
     sql: str
@@ -29,6 +30,8 @@ class Kind:
     key: bool = True
     element: bool = True
     delimiter: str = ","
+    link: bool = True
+    since: int = 14
 
     def value(self, chance: Random, *, null: float = 0.1) -> Text:
         """A corner, a random value, or None."""
@@ -209,7 +212,7 @@ BUILT_IN: tuple[Kind, ...] = (
     Kind("numeric", ("0", "0.0", "0.00000000", "1.0", "1.00", "-0.00000010", "NaN", "Infinity", "-Infinity", "1e130",
                      "1e-130", "0.000001", "0.0000010"), digits),
     Kind("numeric(12,3)", ("0", "1", "-1.5", "NaN"), lambda c: digits(c, 8)),
-    Kind("numeric(5,-2)", ("0", "12345", "NaN"), whole(-99999, 99999)),
+    Kind("numeric(5,-2)", ("0", "12345", "NaN"), whole(-99999, 99999), since=15),
     Kind("real", (*FLOATS, "1e-45", "3.4028235e38"), lambda c: f"{c.gauss(0, 1):.9g}e{c.randrange(-30, 30)}"),
     Kind("double precision", (*FLOATS, "5e-324", "1.7976931348623157e308", "2.2250738585072014e-308"), double),
     Kind("money", ("0", "-1234.50", "92233720368547758.07"), lambda c: f"{c.randrange(-(10**9), 10**9) / 100:.2f}"),

@@ -7,7 +7,7 @@ every rule of every type.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import psycopg
@@ -88,19 +88,20 @@ class FakeTable:
 
 
 class Faker:
-    """A random database's schema; ``extensions`` are those that the server has."""
+    """A random database's schema for a server of one major ``version`` that has the ``extensions``."""
 
-    def __init__(self, seed: int, extensions: Sequence[str]) -> None:
+    def __init__(self, seed: int, extensions: Sequence[str], version: int) -> None:
         self.chance = Random(seed)  # noqa: S311 - the same database for one seed
         self.setup: list[str] = ["CREATE SCHEMA app", *(f"CREATE EXTENSION {name}" for name in extensions)]
-        self.simple = [*BUILT_IN, *range_kinds(), *(kind for name in extensions for kind in EXTENSIONS[name])]
+        built_in = [kind for kind in BUILT_IN if kind.since <= version]
+        self.simple = [*built_in, *range_kinds(), *(kind for name in extensions for kind in EXTENSIONS[name])]
         self.tables: list[FakeTable] = []
         self._types = 0
 
     @classmethod
-    def every_type(cls, seed: int, extensions: Sequence[str]) -> Faker:
+    def every_type(cls, seed: int, extensions: Sequence[str], version: int) -> Faker:
         """A database with a table per simple type: as a column, in an array, in a domain and in a composite."""
-        faker = cls(seed, extensions)
+        faker = cls(seed, extensions, version)
         ident = FakeColumn("id", BUILT_IN[1], "int", not_null=True)
         for first in range(0, len(faker.simple), 4):
             kinds = [one for kind in faker.simple[first : first + 4] for one in faker._in_every_place(kind)]
@@ -117,9 +118,9 @@ class Faker:
         return [kind, self.array(kind), self.domain(kind), composite, self.array(composite)]
 
     @classmethod
-    def random(cls, seed: int, extensions: Sequence[str], tables: int) -> Faker:
+    def random(cls, seed: int, extensions: Sequence[str], version: int, tables: int) -> Faker:
         """A database with that many tables of random columns."""
-        faker = cls(seed, extensions)
+        faker = cls(seed, extensions, version)
         while len(faker.tables) < tables:
             faker.tables.append(faker._table())
         return faker
@@ -205,7 +206,7 @@ class Faker:
     def domain(self, kind: Kind) -> Kind:
         check = self.chance.choice(["", " CHECK (VALUE IS NOT NULL OR true)"])
         sql = self._type(f"CREATE DOMAIN @ AS {kind.sql}{check}")
-        return Kind(sql, kind.corners, kind.make, kind.key, kind.element, kind.delimiter)
+        return replace(kind, sql=sql)
 
     def composite(self, kinds: Sequence[Kind]) -> Kind:
         fields = ", ".join(
@@ -218,6 +219,7 @@ class Faker:
             (empty,),
             lambda c: row_text([kind.value(c) for kind in kinds]),
             key=all(kind.key for kind in kinds),
+            link=False,
         )
 
     def array(self, kind: Kind) -> Kind:
@@ -228,6 +230,7 @@ class Faker:
             lambda c: array_text([kind.value(c) for _ in range(c.randrange(5))], c, kind.delimiter),
             key=kind.key,
             element=False,
+            link=False,
         )
 
     def kind(self, depth: int = 2) -> Kind:
@@ -260,6 +263,8 @@ class Faker:
 
     def _link(self, table: FakeTable, names: list[str]) -> None:
         parent = self.chance.choice(self.tables)
+        if not all(column.kind.link for column in parent.key):
+            return
         parent.referenced = True
         table.parent = parent
         table.links = [FakeColumn(names.pop(), c.kind, c.kind.sql) for c in parent.key]
