@@ -32,7 +32,7 @@ from vibey_actions.state import merge as merging
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.cycle import check_schema
 from vibey_actions.state.declaration import Declaration, Rule, Table
-from vibey_actions.state.report import ConflictKind, Counts, Report, SyncState
+from vibey_actions.state.report import Conflict, ConflictKind, Counts, Report, SyncState
 
 DECLARED = Declaration(
     {
@@ -867,3 +867,14 @@ def test_a_push_that_did_not_arrive_is_no_base(world: World) -> None:
     world.sync(there)
     assert world.sync(here).pull == {"t": Counts(updated=1)}
     assert here.announced is None
+
+
+def test_the_status_shows_what_the_database_would_refuse(world: World) -> None:
+    """Rows of the branch that break a constraint here are conflicts of the status."""
+    here, there = world.pair({"id": 1, "v": "a"})
+    there.put("t", {"id": 2, "v": "b"})
+    here.broken = [Conflict("t", "[2]", ConflictKind.CONSTRAINT, "why", "advice", "one_each")]
+    assert not world.status(here).conflicts
+    world.sync(there)
+    report = world.status(here)
+    assert (report.state, list(report.conflicts)) == (SyncState.CONFLICT, here.broken)
