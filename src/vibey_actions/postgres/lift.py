@@ -24,6 +24,7 @@ from vibey_actions.postgres.repeatable import Images, clock_columns, images, tur
 from vibey_actions.postgres.scratch import scratch_database
 from vibey_actions.postgres.snapshot import Snapshot
 from vibey_actions.postgres.tables import Catalog
+from vibey_actions.postgres.triggers import quiet
 from vibey_actions.state.document import DocumentReader, DocumentWriter
 from vibey_actions.state.documents import sealed_file
 from vibey_actions.state.seal import open_sealed
@@ -96,7 +97,7 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> Catalog:
             agreements = snapshot.agreements(changes)
         try:
             with writing.transaction():
-                apply(writing, snapshot.catalog, changes.pull, agreements)
+                apply(writing, quiet(snapshot.catalog), changes.pull, agreements)
         finally:
             changes.close()
     return catalog

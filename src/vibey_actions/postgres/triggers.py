@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import psycopg
@@ -16,7 +16,7 @@ import psycopg
 from vibey_actions.errors import RowRefused
 from vibey_actions.postgres.connection import saying, visible
 from vibey_actions.postgres.sql import blocks, identifier
-from vibey_actions.postgres.tables import PgTable
+from vibey_actions.postgres.tables import Catalog, PgTable
 from vibey_actions.rows.canonical import decode
 
 _FIRING: Final = "OA"
@@ -68,6 +68,12 @@ class Silenced:
         # From the root down: what is set on a root may reach its partitions, where it can have been different.
         for trigger in self.triggers:
             trigger.set(connection, trigger.fires)
+
+
+def quiet(catalog: Catalog) -> Catalog:
+    """The catalog with every table's triggers off, for a database where rows are only to be carried through."""
+    tables = {name: replace(table, triggers_off=True) for name, table in catalog.tables.items()}
+    return replace(catalog, tables=tables)
 
 
 def triggers_of(connection: psycopg.Connection, tables: Iterable[PgTable]) -> list[Trigger]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from tests.support.dumps import dump
 from tests.support.ends import End, Ends
 from tests.support.roles import forget_role, sync_as_new_role
-from vibey_actions.config import Config, TableConfig
+from vibey_actions.config import Config, Migrations, TableConfig
 from vibey_actions.errors import DatabaseFailed, RowRefused
 from vibey_actions.postgres import apply as apply_module
 from vibey_actions.postgres import fill as fill_module
@@ -244,3 +246,24 @@ def test_a_role_that_does_not_own_the_table_is_told_so(ends: Ends) -> None:
         assert "VIBEY_STATE_PG_URL" in error.hint
     finally:
         forget_role(other, role)
+
+
+def test_an_older_branch_is_lifted_without_firing_anything(ends: Ends, tmp_path: Path) -> None:
+    """In the scratch database where its migrations are applied, rows stay what they were."""
+    older, newer = tmp_path / "older", tmp_path / "newer"
+    for folder in (older, newer):
+        folder.mkdir()
+        (folder / "1.sql").write_text(
+            "CREATE TABLE public.t (id int PRIMARY KEY, at timestamptz);"
+            + FUNCTIONS.replace("FUNCTION ", "FUNCTION public.")
+            + "; CREATE TRIGGER stamper BEFORE INSERT ON public.t FOR EACH ROW EXECUTE FUNCTION public.stamp()"
+        )
+    (newer / "2.sql").write_text("ALTER TABLE public.t ADD COLUMN v text DEFAULT 'new'")
+    one = ends.make(migrations=older)
+    other = ends.make(config=Config(migrations=Migrations(directory=newer), tables={"t": OFF}))
+    with psycopg.connect(one.dsn) as connection:
+        connection.execute("SET session_replication_role = replica")
+        connection.execute("INSERT INTO t VALUES (1, '2020-01-01Z')")
+    one.sync()
+    other.sync()
+    assert other.value("SELECT at = '2020-01-01Z' AND v = 'new' FROM t") is True
