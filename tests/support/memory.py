@@ -170,6 +170,9 @@ class MemoryStore:
             self.tables = rows
         return Filled({name: len(table) for name, table in rows.items()})
 
+    def can_lift(self) -> bool:
+        return self.lifting is not None
+
     @contextmanager
     def lift(self, sealed: Path, schema: list[str]) -> Iterator[Path]:
         assert self.lifting is not None

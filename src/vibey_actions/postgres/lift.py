@@ -31,6 +31,11 @@ from vibey_actions.state.seal import open_sealed
 from vibey_actions.state.transfer import replacement, write_database
 
 
+def has_files(config: Config) -> bool:
+    """Whether a database can be made at older migrations: a migrator of the database's own goes to its newest."""
+    return config.migrations is not None and config.migrations.directory is not None
+
+
 @contextmanager
 def lift(
     dsn: str, config: Config, sealed: Path, schema: list[str], *, key: bytes, notice: Callable[[str], None]
@@ -40,8 +45,8 @@ def lift(
     Raises SchemaMismatch, saying what to run, where there is no scratch database or rows do not survive the way.
     """
     document = DocumentReader(open_sealed(sealed, key))
-    if config.migrations is None or config.migrations.directory is None:
-        raise _cannot(document.schema, schema, "its migrations are not plain SQL files that can be applied up to those")
+    if not has_files(config):
+        raise _without_files(document.schema, schema)
     with sealed_file(Path(tempfile.gettempdir()), key) as made:
         write, close, path = made
         try:
@@ -125,6 +130,17 @@ def _unsteady(theirs: list[str], mine: list[str], where: list[str]) -> VibeyErro
         "have them fill new columns with constants or from the row itself; or sync every database at the older "
         "migrations, migrate one, remove the branch, run `vibey-actions state forget` and sync there, then fill the "
         "others anew",
+    )
+
+
+def _without_files(theirs: list[str], mine: list[str]) -> VibeyError:
+    missing = ", ".join(sorted(set(mine) - set(theirs)))
+    return SchemaMismatch(
+        f"this database is ahead of the branch by the migration(s) {missing}, and the branch has moved since they last "
+        "agreed: its rows cannot be brought to these migrations, which are not plain SQL files that can be applied up "
+        "to the branch's",
+        "bring another database that is still at the branch's migrations level with it, migrate that one and sync it; "
+        "then sync here",
     )
 
 

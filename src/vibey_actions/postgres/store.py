@@ -17,7 +17,7 @@ from vibey_actions.postgres.apply import apply, conflicts
 from vibey_actions.postgres.catalog import read_catalog, tables_read_by
 from vibey_actions.postgres.connection import reading, saying
 from vibey_actions.postgres.fill import can_fill, fill
-from vibey_actions.postgres.lift import lift
+from vibey_actions.postgres.lift import has_files, lift
 from vibey_actions.postgres.migrate import applied_versions
 from vibey_actions.postgres.snapshot import Snapshot
 from vibey_actions.postgres.tables import Catalog
@@ -169,6 +169,9 @@ class PgStore:
                 finish()
             self._record(agreements if agrees else {}, commit, None)
         return Filled(rows)
+
+    def can_lift(self) -> bool:
+        return has_files(self.config)
 
     @contextmanager
     def lift(self, sealed: Path, schema: list[str]) -> Iterator[Path]:

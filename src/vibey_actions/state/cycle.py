@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,12 +26,13 @@ from vibey_actions.errors import (
 )
 from vibey_actions.remotes.base import Remote
 from vibey_actions.state.declaration import Declaration
-from vibey_actions.state.document import DocumentReader
+from vibey_actions.state.document import DocumentReader, DocumentWriter
 from vibey_actions.state.documents import Documents, reopen
 from vibey_actions.state.interfaces import Agreements, Store, View
 from vibey_actions.state.merge import Merge, check_deletes, merge
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Counts, Report, SyncState
+from vibey_actions.state.reshape import reshape
 
 LARGE_FILL = 2 * 1024 * 1024
 """From this size of the sealed file on, in bytes, an empty database is filled in one stream."""
@@ -147,36 +148,67 @@ class Cycle:
             lambda path: self.documents.open(path, declaration),
         )
 
-    def _in_shape(self, stack: ExitStack, view: View, commit: str) -> tuple[DocumentReader, bool]:
-        """The document at ``commit`` in the schema of this database, and whether it had to be lifted there."""
+    def _at(self, view: View, commit: str) -> DocumentReader:
         document = self._open(commit, view.declaration)
         check_schema(view.schema, document.schema, self.remote.name)
+        return document
+
+    def _in_shape(
+        self, stack: ExitStack, view: View, document: DocumentReader, commit: str
+    ) -> tuple[DocumentReader, bool]:
+        """The document at ``commit`` in the schema of this database, and whether it had to be lifted there."""
         if document.schema == view.schema:
             return document, False
         lifted = stack.enter_context(self.store.lift(self.remote.fetch(commit), view.schema))
         return self.documents.open(lifted, view.declaration), True
 
     def _merge(self, stack: ExitStack, view: View, base: str | None, head: str | None, *, push: bool) -> _Found:
-        theirs, lifted = self._in_shape(stack, view, head) if head is not None else (None, False)
-        base_document, base_lifted = theirs, lifted
+        theirs, lifted = None, False
+        if head is not None:
+            theirs = self._at(view, head)
+            if theirs.schema != view.schema and head == base and not self.store.can_lift():
+                return self._reshape(stack, view, theirs, head, push=push)
+            theirs, lifted = self._in_shape(stack, view, theirs, head)
+        base_document, base_lifted, older_base = theirs, lifted, False
         if base != head:
-            base_document, base_lifted = self._in_shape(stack, view, base) if base is not None else (None, False)
+            base_document, base_lifted = None, False
+            if base is not None:
+                base_document = self._at(view, base)
+                older_base = base_document.schema != view.schema and not self.store.can_lift()
+                if not older_base:
+                    base_document, base_lifted = self._in_shape(stack, view, base_document, base)
         # What is here is the base: then the merge is the branch's state, which needs no second sealing.
         writes = push and (lifted or head is None or not view.as_agreed)
         writer, draft = None, None
         if writes:
-            declaration = view.declaration
-            writer, draft = stack.enter_context(
-                self.documents.draft(view.schema, declaration.serialized, declaration.folds)
-            )
+            writer, draft = stack.enter_context(self._draft(view))
         self.progress.step("comparing with the branch")
-        merged = merge(view.declaration, base_document, theirs, view.view, writer=writer, progress=self.progress)
+        merged = merge(
+            view.declaration,
+            base_document,
+            theirs,
+            view.view,
+            writer=writer,
+            progress=self.progress,
+            older_base=older_base,
+        )
         stack.callback(merged.close)
         # Every row of both was read to the end, and checked where it was not before.
         for commit, was_lifted in ((head, lifted), (base, base_lifted)):
             if commit is not None and not was_lifted:
                 self.documents.note_checked(self.remote.fetch(commit), view.declaration)
         return _Found(merged, draft, lifted or head is None, view.declaration)
+
+    def _draft(self, view: View) -> AbstractContextManager[tuple[DocumentWriter, Path]]:
+        return self.documents.draft(view.schema, view.declaration.serialized, view.declaration.folds)
+
+    def _reshape(self, stack: ExitStack, view: View, document: DocumentReader, head: str, *, push: bool) -> _Found:
+        """The branch is still the base, at older migrations: what is here is what it is to become."""
+        self.progress.step("bringing the branch to this database's migrations")
+        writer, draft = stack.enter_context(self._draft(view)) if push else (None, None)
+        outcome = reshape(view.declaration, document, view.view, writer=writer, progress=self.progress)
+        self.documents.note_checked(self.remote.fetch(head), view.declaration)
+        return _Found(outcome, draft, reshaped=True, declaration=view.declaration)
 
     def _refuse(self, found: _Found) -> None:
         conflicts = found.merge.conflicts

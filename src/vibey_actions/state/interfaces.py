@@ -116,6 +116,10 @@ class Store(Protocol):
         """
         ...
 
+    def can_lift(self) -> bool:
+        """Whether an older state can be brought to newer migrations at all: by plain SQL files, not by a command."""
+        ...
+
     def lift(self, sealed: Path, schema: list[str]) -> AbstractContextManager[Path]:
         """The state sealed in ``sealed``, brought from its migrations to ``schema``, as another sealed file.
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vibey_actions.errors import SchemaMismatch, TableRefused, TooManyDeletes
-from vibey_actions.rows.canonical import decode
+from vibey_actions.rows.canonical import decode, members
 from vibey_actions.state.bounds import BoundsBuilder, KeyRange
 from vibey_actions.state.declaration import Declaration, Table
 from vibey_actions.state.document import DocumentReader, DocumentWriter, end_keys, keys
@@ -77,8 +77,12 @@ def merge(
     *,
     writer: DocumentWriter | None,
     progress: Progress,
+    older_base: bool = False,
 ) -> Merge:
     """Merge every declared table. ``base`` None: a state without rows; ``theirs is base``: the branch did not move.
+
+    With ``older_base`` the base is at older migrations and could not be lifted: an end has changed one of its rows
+    where a column that both shapes know has another text.
 
     Raises TableRefused where a document holds a table that is not declared, SchemaMismatch where its rows have other
     columns, Unreadable where a document is.
@@ -93,8 +97,8 @@ def merge(
             table = declaration.tables[name]
             if writer is not None:
                 writer.table(name)
-            one = _TableMerge(table, view_of(name), outcome, writer, progress)
-            base_tables.check(table)
+            one = _TableMerge(table, view_of(name), outcome, writer, progress, older_base=older_base)
+            base_tables.check(table, older=older_base)
             their_tables.check(table)
             if same:
                 one.branch_unmoved(base_tables.take(name))
@@ -121,10 +125,10 @@ class _Tables:
     def next_name(self) -> str | None:
         return self._next[0] if self._next else None
 
-    def check(self, table: Table) -> None:
-        """Refuse rows of ``table`` that are carried or keyed in another way than this database's."""
+    def check(self, table: Table, *, older: bool = False) -> None:
+        """Refuse rows of ``table`` that are carried or keyed in another way than this database's; ``older``: keyed."""
         if self._reader is not None and self.next_name == table.name:
-            check_carried(table, self._reader)
+            (check_key if older else check_carried)(table, self._reader)
 
     def take(self, name: str) -> Iterator[Batch]:
         if self._next is None or self._next[0] != name:
@@ -152,7 +156,14 @@ def _refuse_undeclared(base: _Tables, theirs: _Tables, before: str | None) -> No
 
 class _TableMerge:
     def __init__(
-        self, table: Table, view: TableView, outcome: Merge, writer: DocumentWriter | None, progress: Progress
+        self,
+        table: Table,
+        view: TableView,
+        outcome: Merge,
+        writer: DocumentWriter | None,
+        progress: Progress,
+        *,
+        older_base: bool,
     ) -> None:
         self._table = table
         self._outcome = outcome
@@ -164,6 +175,7 @@ class _TableMerge:
         self._mine = next(self._rows, None)
         self._bounds = BoundsBuilder(view.bounds, self._ranges)
         self._checked_columns = False
+        self._older_base = older_base
 
     def branch_unmoved(self, base: Iterator[Batch]) -> None:
         """Base and theirs are one document: what is outside the ranges goes through whole."""
@@ -252,6 +264,8 @@ class _TableMerge:
 
     def _settled(self, key: bytes, base: Row, mine: Row, theirs: Row, *, read: bool) -> None:
         outcome = self._outcome
+        if self._older_base and base is not None:
+            base = _in_newer_shape(base, mine, theirs)
         if mine == theirs and (mine == base or not self._table.append_only):
             merged: Row | Conflict = mine
         else:
@@ -285,6 +299,22 @@ class _TableMerge:
         self._outcome.pull_counts.setdefault(name, Counts()).count(change.before, change.after)
 
 
+def alike(old: bytes, new: bytes) -> bool:
+    """Whether the columns that both rows have hold the same."""
+    if old == new:
+        return True
+    before, now = members(old), members(new)
+    return all(before[name] == now[name] for name in before.keys() & now.keys())
+
+
+def _in_newer_shape(base: bytes, mine: Row, theirs: Row) -> bytes:
+    """A row of an older base as an end has it that did not change it; else as it is, which is neither's."""
+    for row in (mine, theirs):
+        if row is not None and alike(base, row):
+            return row
+    return base
+
+
 def columns_of(batch: Batch) -> tuple[str, ...]:
     """The columns of a batch's first row."""
     first = batch.values[0] if batch.values else decode(b"[" + batch.ends + b"]")[0]
@@ -301,6 +331,17 @@ def check_carried(table: Table, document: DocumentReader) -> None:
         raise SchemaMismatch(
             f"table {table.name}: the column(s) {', '.join(differing)} have another type on the branch than here",
             "bring both ends to the same schema (`vibey-actions migrate`), then sync",
+        )
+
+
+def check_key(table: Table, document: DocumentReader) -> None:
+    """Refuse a document of older migrations where the table's key columns were of other types (SchemaMismatch)."""
+    serialized = set(document.serialized.get(table.name, ())) ^ set(table.serialized)
+    if document.folds.get(table.name, {}) != dict(table.folds) or serialized & set(table.key):
+        raise SchemaMismatch(
+            f"table {table.name}: a migration changed its primary key, so that its rows of before and after cannot be "
+            "told to be the same",
+            "remove the branch, run `vibey-actions state forget` and sync here, and fill the other databases anew",
         )
 
 
