@@ -35,9 +35,10 @@ def errors() -> str:
 
 
 def error_classes(base: type[VibeyError] = VibeyError) -> Iterator[type[VibeyError]]:
-    """Every class of error that is said to a user."""
+    """Every class of error that has a code of its own; what a module derives for itself is said under its base's."""
     for kind in base.__subclasses__():
-        yield kind
+        if "code" in vars(kind):
+            yield kind
         yield from error_classes(kind)
 
 

@@ -16,6 +16,9 @@ from vibey_actions.postgres.expressions import bare_type, key_text, target
 from vibey_actions.postgres.sql import bound, identifier
 from vibey_actions.postgres.tables import Carriage, Column, PgTable
 
+# How types refuse input, hstore as a syntax error from PostgreSQL 18 on.
+_NO_VALUE = (psycopg.DataError, psycopg.InternalError, psycopg.errors.SyntaxError)
+
 
 def unfaithful(column: Column, alias: str) -> str | None:
     """A condition that finds values of the column which would change on their way; None where none can be."""
@@ -55,7 +58,7 @@ def refuse_unfaithful(connection: psycopg.Connection, table: PgTable, within: Wi
         try:
             with connection.transaction():
                 row = connection.execute(bound(query), parameters).fetchone()
-        except (psycopg.DataError, psycopg.InternalError):
+        except _NO_VALUE:
             # A value that cannot even be written as JSON, or a type that does not read its own.
             _refuse_unreadable(connection, table, where, parameters)
             raise
@@ -79,7 +82,7 @@ def _refuse_unreadable(
         try:
             with connection.transaction():
                 connection.execute(bound(asked), parameters)
-        except (psycopg.DataError, psycopg.InternalError):
+        except _NO_VALUE:
             cell = f"r.{identifier(column.name)}"
             first = f"SELECT min({key}) FROM {only} r WHERE {cell} IS NOT NULL{where}"
             row = connection.execute(bound(first), parameters).fetchone()
