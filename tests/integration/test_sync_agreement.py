@@ -35,11 +35,11 @@ def found(end: End) -> tuple[Any, ...]:
 def with_and_without(end: End) -> None:
     """The agreements and a comparison of everything come to one result."""
     quick = found(end)
-    kept = end.value("SELECT array_agg(a::text) FROM vibey_actions.agreement a")
+    kept = end.value("SELECT array_agg(a::text ORDER BY a::text) FROM vibey_actions.agreement a")
     end.run("UPDATE vibey_actions.agreement SET base_commit = '-' || base_commit")
     assert found(end) == quick
     end.run("UPDATE vibey_actions.agreement SET base_commit = substr(base_commit, 2)")
-    assert end.value("SELECT array_agg(a::text) FROM vibey_actions.agreement a") == kept
+    assert end.value("SELECT array_agg(a::text ORDER BY a::text) FROM vibey_actions.agreement a") == kept
 
 
 def dying(monkeypatch: pytest.MonkeyPatch, kind: type, method: str, *, after: bool) -> None:

@@ -59,6 +59,7 @@ def migrate(
     migrations = config.migrations or Migrations()
     files = [] if migrations.directory is None else read_migrations(migrations.directory)
     with (
+        saying("migrating the database"),
         connect(dsn, purpose="migrate", notice=notice) as connection,
         advisory_lock(connection, "migrate", "another migration of this database", wait_seconds, notice),
     ):
