@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import psycopg
+from psycopg.copy import LibpqWriter
 
 from vibey_actions.errors import StateMoved, TableRefused
 from vibey_actions.postgres.agreement import TableAgreement, shape_of
@@ -34,6 +35,7 @@ from vibey_actions.state.progress import Progress
 from vibey_actions.state.scanner import Batch
 
 _SORT_MEMORY = "256MB"
+_AHEAD = 16 * 1024 * 1024  # bytes of rows made ready while PostgreSQL takes in those before
 
 
 def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
@@ -128,7 +130,9 @@ def _copy(
         with (
             saying(f"copying rows into {name}"),
             connection.cursor() as cursor,
-            cursor.copy(f"COPY {table.sql} ({names}) FROM STDIN".encode()) as copy,
+            cursor.copy(
+                f"COPY {table.sql} ({names}) FROM STDIN".encode(), writer=LibpqWriter(cursor, flush_threshold=_AHEAD)
+            ) as copy,
         ):
             for batch in batches:
                 copy.write(load.lines(batch))
