@@ -16,7 +16,7 @@ from vibey_actions.postgres.expressions import bare_type, key_text, target
 from vibey_actions.postgres.sql import bound, identifier
 from vibey_actions.postgres.tables import Carriage, Column, PgTable
 
-# How types refuse input, hstore as a syntax error from PostgreSQL 18 on.
+# How types refuse input; the hstore of newer servers as a syntax error.
 _NO_VALUE = (psycopg.DataError, psycopg.InternalError, psycopg.errors.SyntaxError)
 
 
