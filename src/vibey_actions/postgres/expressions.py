@@ -98,6 +98,8 @@ def _key_part(table: PgTable, column: Column, value: str) -> str:
         return _folded(column.fold, value)
     if kind in _WHOLE_NUMBERS:
         return f"{value}::text"
+    if kind == "uuid":
+        return f"'\"' || {value}::text || '\"'"
     if kind == "boolean":
         return f"CASE WHEN {value} THEN 'true' ELSE 'false' END"
     text = f"to_jsonb({value})::text"
