@@ -96,12 +96,13 @@ def _key_part(table: PgTable, column: Column, value: str) -> str:
     kind = bare_type(column)
     if column.fold is not None or column.serialized:
         return _folded(column.fold, value)
-    if kind in _WHOLE_NUMBERS:
-        return f"{value}::text"
-    if kind == "uuid":
-        return f"'\"' || {value}::text || '\"'"
-    if kind == "boolean":
-        return f"CASE WHEN {value} THEN 'true' ELSE 'false' END"
+    simple = {
+        "boolean": f"CASE WHEN {value} THEN 'true' ELSE 'false' END",
+        "uuid": f"'\"' || {value}::text || '\"'",
+        **dict.fromkeys(_WHOLE_NUMBERS, f"{value}::text"),
+    }
+    if kind in simple:
+        return simple[kind]
     text = f"to_jsonb({value})::text"
     if kind in _PLAIN_TEXTS or _TIMES.fullmatch(column.base_type):
         return text
