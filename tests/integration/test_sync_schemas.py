@@ -129,6 +129,6 @@ def test_reserved_words_are_those_of_the_server(dsn: str) -> None:
     """quote_ident of a server agrees for its own words, but for those that only PostgreSQL 18 reserves."""
     with psycopg.connect(dsn) as connection:
         words = connection.execute("SELECT word, quote_ident(word) FROM pg_get_keywords()").fetchall()
-    differing = {word for word, quoted in words if quote_ident(word) != quoted}
     assert len(words) > 400
-    assert not differing
+    assert [word for word, quoted in words if quoted != word and quote_ident(word) == word] == []
+    assert {word for word, quoted in words if quoted == word and quote_ident(word) != word} <= {"json"}
