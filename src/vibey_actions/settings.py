@@ -14,19 +14,13 @@ from typing import Final
 
 from vibey_actions.config import check_table_name
 from vibey_actions.errors import SettingError
+from vibey_actions.names import DEFAULT_BRANCH, DEFAULT_PATH, parse_branch, parse_repository, parse_tree_path
 from vibey_actions.state.declaration import Rule
 
-DEFAULT_BRANCH: Final = "vibey-state"
-DEFAULT_PATH: Final = "state.vibey"
 DEFAULT_ATTEMPTS: Final = 5
 MAX_ATTEMPTS: Final = 1000
 
-_REPOSITORY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*/(?!\.{1,2}$)[A-Za-z0-9._-]+")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# git-check-ref-format(1), rules 1 to 10, for one name under refs/heads/.
-_NOT_IN_REF: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\\ud800-\udfff]|\.\.|@\{|//|/\.|\.lock(?:/|$)")
-_MAX_BRANCH_BYTES: Final = 244
-"""GitHub and loose refs keep 255 bytes of ``refs/heads/NAME``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,51 +108,15 @@ def _plain(env: Mapping[str, str], name: str) -> str | None:
 
 def _repository(env: Mapping[str, str]) -> str | None:
     value = _plain(env, "VIBEY_STATE_REPOSITORY")
-    if value is not None and not _REPOSITORY.fullmatch(value):
-        raise SettingError(
-            "VIBEY_STATE_REPOSITORY has to be OWNER/NAME",
-            "write only these two, without a host; a place by URL or path goes into VIBEY_STATE_REMOTE",
-        )
-    return value
+    return parse_repository(value) if value is not None else None
 
 
 def _branch(env: Mapping[str, str]) -> str:
-    value = _value(env, "VIBEY_STATE_BRANCH") or DEFAULT_BRANCH
-    if _bad_ref(value):
-        raise SettingError(
-            f"VIBEY_STATE_BRANCH is {value}, which git does not take as a branch's name",
-            f"use letters, digits, - and /, for example {DEFAULT_BRANCH}",
-        )
-    if value.startswith("refs/"):
-        raise SettingError(
-            f"VIBEY_STATE_BRANCH is {value}, a full ref", "write the branch's short name, without refs/heads/"
-        )
-    return value
-
-
-def _bad_ref(name: str) -> bool:
-    return (
-        _NOT_IN_REF.search(name) is not None
-        or name.startswith(("/", ".", "-"))
-        or name.endswith(("/", "."))
-        or name in {"@", "HEAD"}
-        or len(name.encode()) > _MAX_BRANCH_BYTES
-    )
+    return parse_branch(_value(env, "VIBEY_STATE_BRANCH") or DEFAULT_BRANCH)
 
 
 def _path(env: Mapping[str, str]) -> str:
-    value = _plain(env, "VIBEY_STATE_PATH") or DEFAULT_PATH
-    parts = value.split("/")
-    if "\\" in value or any(_bad_part(part) for part in parts):
-        raise SettingError(
-            f"VIBEY_STATE_PATH is {value}, which is no path of a file on the branch",
-            f"write a plain relative path, for example {DEFAULT_PATH}",
-        )
-    return value
-
-
-def _bad_part(part: str) -> bool:
-    return part in {"", ".", ".."} or part.lower() == ".git" or len(part.encode()) > 255  # noqa: PLR2004
+    return parse_tree_path(_plain(env, "VIBEY_STATE_PATH") or DEFAULT_PATH)
 
 
 def _key_file(env: Mapping[str, str], cwd: Path) -> Path | None:

@@ -12,9 +12,11 @@ import pytest
 PACKAGE = Path(__file__).parents[2] / "src" / "vibey_actions"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "architecture.md"
 
-CORE = {"errors", "rows", "state"}
+CORE = {"errors", "text", "names", "rows", "state"}
 OURS = {
     "errors": set(),
+    "text": set(),
+    "names": {"errors", "text"},
     "rows": {"errors", "rows"},
     "state": CORE,
     "config": CORE,

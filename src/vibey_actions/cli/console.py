@@ -1,4 +1,4 @@
-"""The two streams: results on stdout, what is said about them on stderr. All text passes ``escape`` here."""
+"""The two streams: results on stdout, what is said about them on stderr. All text passes ``visible`` here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from vibey_actions.cli.escape import escape
+from vibey_actions.text import visible
 
 
 class OutputFailed(Exception):
@@ -29,7 +29,7 @@ def prepare() -> None:
 
 def out(text: str = "") -> None:
     """One line of the result."""
-    _write(escape(text) + "\n")
+    _write(visible(text) + "\n")
 
 
 def json_line(value: object) -> None:
@@ -46,7 +46,7 @@ def raw(data: bytes) -> None:
 def err(text: str) -> None:
     """One line on stderr. A closed stderr loses it, and ends nothing."""
     with suppress(OSError):
-        sys.stderr.write(escape(text) + "\n")
+        sys.stderr.write(visible(text) + "\n")
         sys.stderr.flush()
 
 
@@ -71,7 +71,7 @@ def abandon() -> None:
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Rows under headers, the first column to the left and numbers to the right; drawn by rich on a terminal."""
-    cells = [[escape(cell) for cell in row] for row in rows]
+    cells = [[visible(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         _drawn(headers, cells)
     else:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vibey_actions.cli import console
-from vibey_actions.cli.escape import escape
+from vibey_actions.text import visible
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -62,7 +62,7 @@ class Bars:
         self._progress.start()
         if self._task is not None:
             self._progress.remove_task(self._task)
-        self._task = self._progress.add_task(escape(text), total=None, rows="")
+        self._task = self._progress.add_task(visible(text), total=None, rows="")
 
     def advance(self, done: int, total: int | None) -> None:
         """Move the bar."""

@@ -17,7 +17,7 @@ from psycopg.rows import namedtuple_row
 
 from vibey_actions.config import Config, TableConfig
 from vibey_actions.errors import SettingError, TableRefused
-from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.exact import exact
 from vibey_actions.postgres.naming import PUBLIC, document_name
 from vibey_actions.postgres.order import parents_first
@@ -27,6 +27,7 @@ from vibey_actions.postgres.tables import Carriage, Catalog, Column, ForeignKey,
 from vibey_actions.postgres.versions_query import in_user_settings
 from vibey_actions.state.declaration import Declaration, Table
 from vibey_actions.state.profiles import OWN_TABLES, Profile, ProfileTable, profile
+from vibey_actions.text import visible
 
 _TIMES: Final = ("date", "timestamp without time zone", "timestamp with time zone")
 _NUMBERS: Final = ("smallint", "integer", "bigint", "numeric")

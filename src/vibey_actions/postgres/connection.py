@@ -13,6 +13,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from vibey_actions.errors import DatabaseFailed, SettingError, StateMoved, VibeyError
+from vibey_actions.text import visible
 
 OLDEST_MAJOR: Final = 14
 NEWEST_MAJOR: Final = 18
@@ -150,11 +151,6 @@ def mask(text: str, dsn: str) -> str:
     for form in sorted(forms, key=len, reverse=True):
         text = text.replace(form, "***")
     return text
-
-
-def visible(text: str) -> str:
-    """``text`` with everything that a terminal would not print as itself written as an escape."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def as_uri(dsn: str) -> str:

@@ -11,8 +11,9 @@ from typing import Final
 import psycopg
 
 from vibey_actions.errors import Busy
-from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.sql import blocks
+from vibey_actions.text import visible
 
 _POLL_SECONDS: Final = 0.1
 

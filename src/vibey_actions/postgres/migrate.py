@@ -18,13 +18,14 @@ import psycopg
 
 from vibey_actions.config import Config, Migrations
 from vibey_actions.errors import MigrationFailed
-from vibey_actions.postgres.connection import connect, connect_plain, describe, saying, visible
+from vibey_actions.postgres.connection import connect, connect_plain, describe, saying
 from vibey_actions.postgres.locks import advisory_lock
 from vibey_actions.postgres.migration_files import MigrationFile, check_runnable, read_migrations
 from vibey_actions.postgres.migrator import run_migrator
 from vibey_actions.postgres.script import line_of
 from vibey_actions.postgres.sql import blocks
 from vibey_actions.postgres.versions_query import in_user_settings, unusable
+from vibey_actions.text import visible
 
 WAIT_SECONDS: Final = 600.0
 """How long a migration waits for another one of the same database."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from vibey_actions.errors import MigrationFailed, SettingError
-from vibey_actions.postgres.connection import visible
 from vibey_actions.postgres.script import problem
+from vibey_actions.text import visible
 
 _SUFFIX: Final = ".sql"
 

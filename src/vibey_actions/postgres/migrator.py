@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from vibey_actions.errors import MigrationFailed
-from vibey_actions.postgres.connection import as_uri, mask, visible
+from vibey_actions.postgres.connection import as_uri, mask
+from vibey_actions.text import visible
 
 BASICS: Final = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TMPDIR", "TZ",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from vibey_actions.errors import SchemaMismatch, SettingError, TableRefused
-from vibey_actions.postgres.connection import visible
 from vibey_actions.postgres.sql import identifier
 from vibey_actions.postgres.tables import DerivedCounter, SequenceOf
 from vibey_actions.state.profiles import Profile, ProfileTable
+from vibey_actions.text import visible
 
 _MIGRATE = "run `vibey-actions migrate`, then the same command again"
 

@@ -12,8 +12,9 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from vibey_actions.errors import ScratchRefused
-from vibey_actions.postgres.connection import connect, connect_plain, describe, parse_dsn, saying, visible
+from vibey_actions.postgres.connection import connect, connect_plain, describe, parse_dsn, saying
 from vibey_actions.postgres.sql import blocks, identifier
+from vibey_actions.text import visible
 
 STALE_SECONDS: Final = 24 * 3600
 """The age from which a scratch database that nobody uses is the leftover of a killed run."""

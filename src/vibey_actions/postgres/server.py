@@ -25,8 +25,8 @@ from psycopg.conninfo import make_conninfo
 
 from vibey_actions.errors import DatabaseFailed
 from vibey_actions.postgres.binaries import find_binaries
-from vibey_actions.postgres.connection import visible
 from vibey_actions.postgres.unprivileged import Account, account, reach
+from vibey_actions.text import visible
 
 ROLE: Final = "vibey"
 _HOST: Final = "127.0.0.1"

@@ -14,10 +14,11 @@ from typing import Any, Final
 import psycopg
 
 from vibey_actions.errors import RowRefused
-from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.sql import blocks, identifier
 from vibey_actions.postgres.tables import Catalog, PgTable
 from vibey_actions.rows.canonical import decode
+from vibey_actions.text import visible
 
 _FIRING: Final = "OA"
 _COMMANDS: Final = {"O": "ENABLE", "A": "ENABLE ALWAYS", "R": "ENABLE REPLICA", "D": "DISABLE"}

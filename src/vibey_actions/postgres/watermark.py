@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -11,11 +10,12 @@ from typing import Final
 import psycopg
 
 from vibey_actions.errors import DatabaseFailed, StateMoved, VibeyError
-from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.names import is_commit
+from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.locks import advisory_lock
 from vibey_actions.postgres.sql import blocks
+from vibey_actions.text import visible
 
-_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _DOING: Final = "reading the watermark"
 
 
@@ -42,7 +42,7 @@ def record_base(connection: psycopg.Connection, remote: str, commit: str, *, exp
     Writes nothing where the two are the same. Raises StateMoved where another sync recorded a commit meanwhile,
     DatabaseFailed where the table is missing.
     """
-    if not _COMMIT.fullmatch(commit):
+    if not is_commit(commit):
         raise DatabaseFailed(f"{visible(commit)} is no commit (40 or 64 lower-case hexadecimal digits)")
     with saying("recording the watermark"):
         if not _exists(connection):
@@ -88,7 +88,7 @@ def _exists(connection: psycopg.Connection) -> bool:
 
 
 def _recorded(value: object, remote: str) -> str:
-    if isinstance(value, str) and _COMMIT.fullmatch(value):
+    if is_commit(value):
         return value
     raise DatabaseFailed(
         f"the watermark of {visible(remote)} in state_sync is no commit (40 or 64 lower-case hexadecimal digits)",

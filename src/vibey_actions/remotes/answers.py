@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from vibey_actions.errors import RemoteFailed
-from vibey_actions.remotes.names import is_commit
-from vibey_actions.remotes.words import shown
+from vibey_actions.names import is_commit
+from vibey_actions.text import shown
 
 
 def member(data: Any, name: str, kind: type) -> Any:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vibey_actions.errors import RemoteFailed
-from vibey_actions.remotes.names import is_commit
+from vibey_actions.names import is_commit
 from vibey_actions.state.owned import create_owned, is_at, lock, private_folder, remove_unowned, sweep_files
 
 SEAL_MAGIC = b"VBYSTAT1"

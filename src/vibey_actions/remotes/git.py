@@ -28,7 +28,7 @@ from vibey_actions.remotes.gitlook import (
 )
 from vibey_actions.remotes.gitobjects import object_format, write_blob
 from vibey_actions.remotes.gitrun import Ended, Git, git_words, private_repository
-from vibey_actions.remotes.names import Place, parse_place, watermark_name
+from vibey_actions.remotes.places import Place, parse_place, watermark_name
 from vibey_actions.remotes.words import Notice, silent
 
 _SLOWEST = 100_000

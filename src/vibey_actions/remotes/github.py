@@ -28,9 +28,10 @@ from vibey_actions.remotes.githubwords import explained, is_lost_race, is_perman
 from vibey_actions.remotes.gitlook import Entry, default_branch_refused, not_the_state
 from vibey_actions.remotes.gitobjects import blob_digest, object_format, tree_name
 from vibey_actions.remotes.http import Answer, Api, Refused, json_body
-from vibey_actions.remotes.names import watermark_name
 from vibey_actions.remotes.network import AnswerLost
-from vibey_actions.remotes.words import Notice, megabytes, shown, silent
+from vibey_actions.remotes.places import watermark_name
+from vibey_actions.remotes.words import Notice, megabytes, silent
+from vibey_actions.text import shown
 
 LARGEST_BLOB = 100_000_000
 """GitHub takes no larger blob."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vibey_actions.errors import NotAStateBranch, RemoteDenied, RemoteFailed, TooLarge, VibeyError
-from vibey_actions.remotes.names import is_commit
-from vibey_actions.remotes.words import shown
+from vibey_actions.names import is_commit
+from vibey_actions.text import shown
 
 _TREE_ENTRY = re.compile(rb"(?P<mode>\d{6}) (?P<type>\w+) (?P<id>[0-9a-f]{40,64}) +(?P<size>\d+|-)\t(?P<path>[^\0]+)\0")
 _PASSING = re.compile(

@@ -19,9 +19,9 @@ from typing import BinaryIO
 from urllib.parse import urlsplit
 
 from vibey_actions.errors import RemoteFailed
-from vibey_actions.remotes.names import Place
-from vibey_actions.remotes.words import shown
+from vibey_actions.remotes.places import Place
 from vibey_actions.state.owned import scratch_folder
+from vibey_actions.text import shown
 
 IDENTITY_NAME = "vibey-actions"
 IDENTITY_ADDRESS = "vibey-actions@users.noreply.github.com"

@@ -21,7 +21,8 @@ from vibey_actions import __version__
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes.limits import Limits
 from vibey_actions.remotes.network import CONNECT_TIMEOUT, AnswerLost, network
-from vibey_actions.remotes.words import Notice, shown
+from vibey_actions.remotes.words import Notice
+from vibey_actions.text import shown
 
 READ_TIMEOUT = 30.0
 SLOWEST = 100_000

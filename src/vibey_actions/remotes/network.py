@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import requests
 
 from vibey_actions.errors import RemoteFailed
-from vibey_actions.remotes.words import shown
+from vibey_actions.text import shown
 
 CONNECT_TIMEOUT = 10.0
 

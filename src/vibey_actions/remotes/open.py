@@ -8,15 +8,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from vibey_actions.errors import SettingError
+from vibey_actions.names import DEFAULT_BRANCH, DEFAULT_PATH, parse_branch, parse_repository, parse_tree_path
 from vibey_actions.remotes.base import Remote
 from vibey_actions.remotes.cache import SealedCache, default_cache_folder
-from vibey_actions.remotes.names import parse_branch, parse_place, parse_repository, parse_tree_path, watermark_name
 from vibey_actions.remotes.origin import discover_repository
+from vibey_actions.remotes.places import parse_place, watermark_name
 from vibey_actions.remotes.words import Notice, silent
 
 DEFAULT_API = "https://api.github.com"
-DEFAULT_BRANCH = "vibey-state"
-DEFAULT_PATH = "state.vibey"
 _TOKEN_NAMES = ("GH_TOKEN", "GITHUB_TOKEN")
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from vibey_actions.errors import SettingError
-from vibey_actions.remotes.names import Place, parse_place, parse_repository
+from vibey_actions.names import parse_repository
+from vibey_actions.remotes.places import Place, parse_place
 
 _HINT = "set VIBEY_STATE_REPOSITORY to OWNER/NAME, or VIBEY_STATE_REMOTE to a git repository's URL or path"
 _PASSED_ON = ("PATH", "HOME", "XDG_CONFIG_HOME")

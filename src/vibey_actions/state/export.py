@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 
 from vibey_actions.errors import Unreadable
+from vibey_actions.names import is_commit
 from vibey_actions.rows.canonical import encode
 from vibey_actions.state.document import DocumentReader, DocumentWriter, Serialized, canonical_value
 from vibey_actions.state.identity import NO_FOLDS, Folds
 from vibey_actions.state.scanner import Scanner
 
 EXPORT_FORMAT = "vibey-state-export/1"
-
-COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 class ExportReader:
@@ -28,7 +26,7 @@ class ExportReader:
         self._scanner = Scanner(iter(chunks))
         self._scanner.expect(b'{"base":')
         self.base = None if self._scanner.take(b"null") else self._string("base")
-        if self.base is not None and not COMMIT.fullmatch(self.base):
+        if self.base is not None and not is_commit(self.base):
             raise Unreadable("the export's base is no commit")
         self._scanner.expect(b',"format":')
         if self._scanner.value() != encode(EXPORT_FORMAT):

@@ -17,7 +17,7 @@ from tests.integration.remotes.conftest import BRANCH, PATH, Place
 from tests.support.github_server import Repository
 from vibey_actions.errors import NotAStateBranch, RemoteDenied, RemoteFailed, RemoteMoved
 from vibey_actions.remotes.gitrun import private_repository
-from vibey_actions.remotes.names import parse_place
+from vibey_actions.remotes.places import parse_place
 
 
 @pytest.fixture

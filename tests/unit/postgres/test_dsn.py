@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vibey_actions.errors import SettingError
-from vibey_actions.postgres.connection import as_uri, mask, parse_dsn, redact, visible
+from vibey_actions.postgres.connection import as_uri, mask, parse_dsn, redact
 
 SECRET = "s3cr:et/@?#%"
 URI = "postgresql://owner:s3cr%3Aet%2F%40%3F%23%25@db.example.com:5433/shop?sslmode=disable"
@@ -96,8 +96,3 @@ def test_mask_finds_the_password_in_every_form(form: str) -> None:
     """A program's output is shown without the DSN and without the password, plain or percent-encoded."""
     assert "s3cr" not in mask(f"before {form} after", URI)
     assert mask(f"before {form} after", URI).startswith("before ")
-
-
-def test_text_of_a_server_cannot_move_the_cursor() -> None:
-    """Control characters, line breaks and direction marks become visible escapes; letters stay."""
-    assert visible("a\x1b[2J\n\u202eb\tß😀") == "a\\x1b[2J\\n\\u202eb\\tß😀"

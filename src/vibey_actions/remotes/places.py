@@ -1,6 +1,6 @@
-"""Names from settings, checked before anything uses them: repositories, branches, paths, places of remotes.
+"""Places of git repositories: a URL or a path from a setting, checked before anything uses it.
 
-Source of the rules: spec 2-sync, "Where the branch is"; git-check-ref-format(1) for branches.
+Source of the rules: the sync's specification, "Where the branch is".
 """
 
 from __future__ import annotations
@@ -12,80 +12,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from vibey_actions.errors import SettingError
-from vibey_actions.remotes.words import shown
 
-_REPOSITORY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}")
-_BRANCH_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://", re.A)
 _SCP = re.compile(r"(?:(?P<user>[^@/:]+)(?::[^@/]*)?@)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^@/:\[\]]*):(?P<path>.*)", re.S)
 _HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_.-]*)|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?")
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_LONGEST_BRANCH = 244
-_LONGEST_PATH = 1000
 _PLACES = "use a path, file:///PATH, ssh://HOST/PATH, USER@HOST:PATH or https://HOST/PATH"
-
-
-def parse_repository(text: str, setting: str = "VIBEY_STATE_REPOSITORY") -> str:
-    """``text`` as OWNER/NAME. Raises SettingError, naming ``setting``, for anything else."""
-    name = text.strip()
-    if not _REPOSITORY.fullmatch(name) or name.split("/")[1] in {".", ".."}:
-        raise SettingError(
-            f"{setting} is not a repository: {shown(name, 120)!r}",
-            "write it as OWNER/NAME, for example example/app",
-        )
-    return name
-
-
-def parse_branch(text: str, setting: str = "VIBEY_STATE_BRANCH") -> str:
-    """``text`` as the name of a branch (without refs/heads/). Raises SettingError where git would refuse it."""
-    problem = _branch_problem(text)
-    if problem:
-        raise SettingError(
-            f"{setting} cannot be a branch: {shown(text, 120)!r} {problem}",
-            "use a plain name such as vibey-state",
-        )
-    return text
-
-
-def _branch_problem(name: str) -> str:
-    parts = name.split("/")
-    checks = (
-        (not name, "is empty"),
-        (len(name.encode("utf-8", "replace")) > _LONGEST_BRANCH, f"is longer than {_LONGEST_BRANCH} bytes"),
-        (name in {"@", "HEAD"}, "has a meaning of its own in git"),
-        (name.startswith("refs/"), "is a full reference, not a branch's name"),
-        (name.startswith("-"), "starts with a dash"),
-        (_BRANCH_FORBIDDEN.search(name) is not None, "holds characters that git does not allow"),
-        (_SURROGATE.search(name) is not None, "is not valid text"),
-        (name.endswith((".", "/")) or name.startswith("/"), "starts or ends with a slash or ends with a dot"),
-        (any(part.startswith(".") or part.endswith(".lock") for part in parts), "has a part that git does not allow"),
-    )
-    return next((problem for wrong, problem in checks if wrong), "")
-
-
-def parse_tree_path(text: str, setting: str = "VIBEY_STATE_PATH") -> str:
-    """``text`` as a path inside the branch's tree. Raises SettingError where no tree can hold it."""
-    parts = text.split("/")
-    bad = (
-        not text
-        or len(text) > _LONGEST_PATH
-        or _CONTROL.search(text)
-        or any(part in {"", ".", ".."} or part.lower() == ".git" for part in parts)
-        or _SURROGATE.search(text)
-    )
-    if bad:
-        raise SettingError(
-            f"{setting} cannot be a file on the branch: {shown(text, 120)!r}",
-            "use a relative path such as state.vibey",
-        )
-    return text
-
-
-def is_commit(text: object) -> bool:
-    """Whether ``text`` is a commit as the watermark records it: 40 or 64 lower-case hex digits."""
-    return isinstance(text, str) and _COMMIT.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
-"""Text from rows, keys and servers made safe to show: nothing invisible, nothing that a terminal obeys."""
+"""Text from rows, keys, servers and users made safe to show: nothing invisible, nothing that a terminal obeys."""
 
 from __future__ import annotations
 
 import unicodedata
 from typing import Final
+
+LONGEST: Final = 600
 
 _HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"})
 """Control characters, formats (bidirectional, zero-width), lone surrogates, unassigned, private, line separators."""
@@ -11,11 +13,25 @@ _HIDDEN: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that are drawn as nothing."""
 
 
-def escape(text: str) -> str:
-    r"""``text`` with every character that is not drawn as itself written ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``."""
+def visible(text: str) -> str:
+    r"""``text`` with every character that is not drawn as itself written ``\xNN``, ``\uNNNN`` or ``\UNNNNNNNN``.
+
+    What comes out is one line, and comes out of a second call as it is.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escaped(character) if _hidden(character) else character for character in text)
+
+
+def shown(text: str, limit: int = LONGEST) -> str:
+    """``text`` as a part of a message: white space of any kind becomes single blanks, the rest is made visible.
+
+    A longer text than ``limit`` is cut and ends in an ellipsis.
+    """
+    line = " ".join(text[: 4 * limit].split())
+    if len(line) > limit:
+        line = line[: limit - 1] + "…"
+    return visible(line)
 
 
 def _hidden(character: str) -> bool:
