@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -256,17 +257,21 @@ class MemoryRemote:
     def discard(self, commit: str) -> None:
         (self.folder / commit).unlink()
 
-    def history(self, commit: str | None) -> Iterator[str]:
+    def lineage(self, commit: str | None) -> Iterator[str]:
+        """``commit`` and those behind it, newest first."""
         while commit is not None:
             yield commit
             commit = self.commits[commit][1]
 
     def is_ancestor(self, commit: str, head: str) -> bool:
-        return commit in self.history(head)
+        return commit in self.lineage(head)
+
+    def history(self, base: str | None, head: str, most: int) -> Sequence[str]:
+        return list(islice(takewhile(lambda commit: commit != base, self.lineage(head)), most))
 
     def is_replay(self, head: str) -> bool:
         sealed, parent = self.commits[head]
-        return any(self.commits[earlier][0] == sealed for earlier in self.history(parent))
+        return any(self.commits[earlier][0] == sealed for earlier in self.lineage(parent))
 
     def push(
         self, files: Mapping[str, Path], parent: str | None, *, announce: Callable[[str], None] | None = None

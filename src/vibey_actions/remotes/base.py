@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -39,6 +39,13 @@ class Remote(Protocol):
 
     def is_ancestor(self, commit: str, head: str) -> bool:
         """Whether ``commit`` is ``head`` or reachable from it, asked of the remote."""
+        ...
+
+    def history(self, base: str | None, head: str, most: int) -> Sequence[str]:
+        """``head`` and the commits behind it, newest first, up to ``base``, which is left out (None: to the first).
+
+        Not more than ``most``. Raises RemoteFailed where they cannot be listed.
+        """
         ...
 
     def is_replay(self, head: str) -> bool:

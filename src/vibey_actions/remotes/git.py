@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from itertools import islice, takewhile
 from pathlib import Path
 
 from vibey_actions.errors import RemoteDenied, RemoteFailed, RemoteMoved, VibeyError
@@ -114,6 +115,9 @@ class GitRemote:
             if len(commits) < depth:
                 break
         return False
+
+    def history(self, base: str | None, head: str, most: int) -> Sequence[str]:
+        return list(islice(takewhile(lambda commit: commit != base, self._commits(head, most + 1)), most))
 
     def is_replay(self, head: str) -> bool:
         """See Remote. Looks at the last 500 commits."""

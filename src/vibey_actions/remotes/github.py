@@ -8,7 +8,8 @@ lost answer about it is looked up. Every name that GitHub answers is compared wi
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count, islice, takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -41,7 +42,7 @@ RAW_TYPE = "application/vnd.github.raw+json"
 _WRITES = 4
 _LOOKS = 5
 _PAGE = 100
-_REPLAY_PAGES = 3
+_REPLAY_DEPTH = 300
 _MOST_PAGES = 20
 _FRESH = 60.0
 """Seconds after a push in which a reading from before it is taken for a stale replica's."""
@@ -137,20 +138,17 @@ class GitHubRemote:
             return False
         return member(answer.data, "status", str) in {"ahead", "identical"}
 
+    def history(self, base: str | None, head: str, most: int) -> Sequence[str]:
+        self._api.begin()
+        until_base = takewhile(lambda one: one[0] != base, self._commits_behind(head))
+        return [commit for commit, _ in islice(until_base, most)]
+
     def is_replay(self, head: str) -> bool:
         """See Remote. Looks at the last 300 commits."""
         self._api.begin()
-        sought = ""
-        for page in range(1, _REPLAY_PAGES + 1):
-            listed = self._get("commits", {"sha": head, "per_page": _PAGE, "page": page}).data
-            trees = [member(member(member(one, "commit", dict), "tree", dict), "sha", str) for one in items(listed)]
-            if page == 1 and trees:
-                sought, *trees = trees
-            if sought in trees:
-                return True
-            if len(trees) < _PAGE - 1:
-                break
-        return False
+        trees = (tree for _, tree in islice(self._commits_behind(head), _REPLAY_DEPTH))
+        sought = next(trees, "")
+        return sought in trees
 
     def push(
         self, files: Mapping[str, Path], parent: str | None, *, announce: Callable[[str], None] | None = None
@@ -208,6 +206,16 @@ class GitHubRemote:
             raise wrong_answer(f"commit {commit[:12]}")
         parents = tuple(object_name(member(one, "sha", str)) for one in items(member(data, "parents", list)))
         return object_name(member(member(data, "tree", dict), "sha", str)), parents
+
+    def _commits_behind(self, head: str) -> Iterator[tuple[str, str]]:
+        """Name and tree of ``head`` and of each commit behind it, newest first; a page is asked for when it is due."""
+        for page in count(1):
+            listed = items(self._get("commits", {"sha": head, "per_page": _PAGE, "page": page}).data)
+            for one in listed:
+                tree = member(member(member(one, "commit", dict), "tree", dict), "sha", str)
+                yield object_name(member(one, "sha", str)), tree
+            if len(listed) < _PAGE:
+                return
 
     def _read_tree(self, tree: str, commit: str) -> Entry:
         """The state file's entry of ``tree``. Raises NotAStateBranch where the tree is not exactly the state file."""

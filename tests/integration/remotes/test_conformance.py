@@ -296,6 +296,46 @@ def test_a_replay_is_seen(place: Place) -> None:
     assert not remote.is_replay(commits[0])
 
 
+def test_the_history_ends_at_the_base(place: Place) -> None:
+    """The commits behind a head come newest first, without the base and what is behind it."""
+    commits = [place.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1 %d" % number}) for number in range(5)]
+    remote = place.open()
+    assert list(remote.history(commits[1], commits[4], 10)) == [commits[4], commits[3], commits[2]]
+    assert list(remote.history(commits[1], commits[3], 10)) == [commits[3], commits[2]]
+    assert list(remote.history(commits[4], commits[4], 10)) == []
+
+
+def test_the_history_without_a_base_is_all_of_it(place: Place) -> None:
+    """Where no base is named the first commit is the last one listed."""
+    commits = [place.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1 %d" % number}) for number in range(3)]
+    assert list(place.open().history(None, commits[2], 10)) == commits[::-1]
+
+
+def test_the_history_is_no_longer_than_asked_for(place: Place) -> None:
+    """The newest commits are listed where there are more than the caller wants to look at."""
+    commits = [place.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1 %d" % number}) for number in range(5)]
+    assert list(place.open().history(None, commits[4], 2)) == [commits[4], commits[3]]
+    assert list(place.open(cache="other").history(commits[0], commits[4], 4)) == commits[:0:-1]
+
+
+def test_a_long_history_is_listed_whole(place: Place) -> None:
+    """More commits than a page of an answer holds come in order, none twice and none left out."""
+    content = "".join(
+        f"commit refs/heads/{BRANCH}\ncommitter x <x@example.com> {n} +0000\ndata 1\nx\n" for n in range(230)
+    )
+    place.repository.git("fast-import", "--quiet", stdin=content.encode())
+    commits = place.repository.history(BRANCH)
+    assert len(commits) == 230
+    assert list(place.open().history(commits[220], commits[0], 500)) == commits[:220]
+
+
+def test_the_history_of_a_commit_nobody_has_is_a_failure(place: Place) -> None:
+    """An unknown head is an error, never a history without commits."""
+    place.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1"})
+    with pytest.raises(RemoteFailed):
+        place.open().history(None, unknown(place), 10)
+
+
 def test_a_file_in_a_folder_of_the_branch(place: Place) -> None:
     """The state file's path may lead through folders."""
     source = place.sealed()
