@@ -25,7 +25,8 @@ OURS = {
     "postgres": CORE | {"config", "postgres"},
     "remotes": CORE | {"remotes"},
     "operations": CORE | {"config", "settings", "keys", "postgres", "remotes"},
-    "cli": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "cli"},
+    "actions": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"},
+    "cli": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions", "cli"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -35,7 +36,7 @@ ONLY_IN = {
     "psycopg": {"postgres", "operations"},
     "requests": {"remotes"},
     "urllib3": {"remotes"},
-    "subprocess": {"postgres", "remotes", "keys", "cli"},
+    "subprocess": {"postgres", "remotes", "keys", "actions", "cli"},
     "socket": {"postgres", "remotes"},
     "http": {"remotes"},
     "typer": {"cli"},
