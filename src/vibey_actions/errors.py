@@ -169,6 +169,12 @@ class RolledBack(RemoteFailed):
     code = "rolled-back"
 
 
+class TooFarBehind(RemoteFailed):
+    """The branch moved by more commits than are looked through to tell whether it held an export before."""
+
+    code = "too-far-behind"
+
+
 class TooManyDeletes(VibeyError):
     """A sync would delete more rows than ``--max-deletes`` allows."""
 
@@ -209,3 +215,46 @@ class ScratchRefused(DatabaseFailed):
     """No scratch database can be made to lift an older state in."""
 
     code = "scratch"
+
+
+class DocumentInvalid(VibeyError):
+    """A document, its id or a selector cannot be stored or used as it is."""
+
+    code = "document-invalid"
+
+
+class DocumentConflict(VibeyError):
+    """Somebody else has written the document since it was read.
+
+    ``current_rev`` is the revision it has now; None where the document is gone, or the store has no revisions.
+    """
+
+    code = "document-conflict"
+
+    def __init__(self, message: str, hint: str = "", current_rev: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.current_rev = current_rev
+
+
+class DocumentDenied(VibeyError):
+    """The document's machine, or the access function of its store, forbids this write."""
+
+    code = "document-denied"
+
+
+class OutcomeUnknown(VibeyError):
+    """A write was sent, and nothing tells whether it took effect."""
+
+    code = "outcome-unknown"
+
+
+class StoreFailed(VibeyError):
+    """The store of documents cannot be reached or failed; what was asked for was not done."""
+
+    code = "store"
+
+
+class MachineInvalid(SettingError):
+    """A machine, or the file that declares machines, cannot be used; nothing was walked."""
+
+    code = "machine"

@@ -24,6 +24,7 @@ OURS = {
     "keys": CORE | {"settings"},
     "postgres": CORE | {"config", "postgres"},
     "remotes": CORE | {"remotes"},
+    "documents": {"errors", "text", "names", "rows", "documents"},
     "operations": CORE | {"config", "settings", "keys", "postgres", "remotes"},
     "actions": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"},
     "cli": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions", "cli"},
@@ -45,6 +46,7 @@ ONLY_IN = {
     "cryptography": {"state"},
     "isal": {"state"},
     "tomllib": {"config"},
+    "yaml": {"documents"},
 }
 """Libraries that belong to an edge (or to the seal), and the rooms that may import them."""
 

@@ -1,0 +1,1 @@
+"""The machines that are built in, one declaration a file."""
