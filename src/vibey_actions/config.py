@@ -10,13 +10,13 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from vibey_actions.errors import SettingError
-from vibey_actions.state.declaration import Rule
-from vibey_actions.state.profiles import profile
+from vibey_actions.state.declaration import Rule, Table
+from vibey_actions.state.profiles import ProfileTable, profile
 
 DEFAULT_FILE: Final = Path(".github/vibey-state.toml")
 MAX_NAME_BYTES: Final = 63
@@ -37,6 +37,17 @@ class TableConfig:
     otherwise: Rule = Rule.REFUSE
     triggers: str | None = None
     """``off``: the database's own triggers do not fire while rows are applied."""
+
+    def ruling(self, table: Table, declared: ProfileTable | None) -> Table:
+        """``table`` with the rules of this section, else of the profile."""
+        declared = declared or ProfileTable(table.key)
+        return replace(
+            table,
+            rule=self.conflict or declared.rule,
+            newest_by=self.newest_by or declared.newest_by,
+            append_only=self.append_only or declared.append_only,
+            otherwise=self.otherwise,
+        )
 
 
 @dataclass(frozen=True, slots=True)

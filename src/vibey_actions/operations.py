@@ -9,10 +9,11 @@ from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
-from vibey_actions.config import Config
+from vibey_actions.config import Config, TableConfig
 from vibey_actions.errors import ImportRefused, RemoteFailed, SettingError, TableRefused, Unreadable
 from vibey_actions.keys import KeyStore
 from vibey_actions.postgres.connection import connect
+from vibey_actions.postgres.lift import Migrator
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.postgres.store import PgStore
 from vibey_actions.remotes.base import Remote
@@ -21,14 +22,18 @@ from vibey_actions.remotes.open import open_remote
 from vibey_actions.settings import Settings
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.cycle import LARGE_FILL, Cycle, Options, check_schema
+from vibey_actions.state.declaration import Declaration
 from vibey_actions.state.document import DocumentReader, Serialized
 from vibey_actions.state.documents import Documents, put_in_place, sealed_file
 from vibey_actions.state.export import EXPORT_FORMAT, ExportReader, export_writer
+from vibey_actions.state.exported import ExportStore
 from vibey_actions.state.identity import Folds
-from vibey_actions.state.interfaces import View
+from vibey_actions.state.interfaces import Store, View
+from vibey_actions.state.profiles import profile
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Counts, Report, SyncState
 from vibey_actions.state.seal import open_sealed
+from vibey_actions.state.shapes import read_shapes, write_shapes
 from vibey_actions.state.transfer import copy_document, replacement, write_database
 
 __all__ = ["ExportSummary", "ImportSummary", "MigrateSummary", "Operations", "ShowSummary"]
@@ -74,13 +79,17 @@ class MigrateSummary:
 
 @dataclass(frozen=True)
 class Operations:
-    """The commands' work for one set of settings. Nothing is asked of anybody before a method is called."""
+    """The commands' work for one set of settings. Nothing is asked of anybody before a method is called.
+
+    ``migrator`` runs what has to be migrated on the way of a sync (None: this process does).
+    """
 
     settings: Settings
     config: Config
     env: Mapping[str, str] = field(repr=False)
     progress: Progress
     notice: Callable[[str], None]
+    migrator: Migrator | None = None
 
     @cached_property
     def _key(self) -> bytes:
@@ -109,16 +118,25 @@ class Operations:
     def _store(self) -> Iterator[PgStore]:
         dsn, key, remote = self.settings.require_dsn(), self._key, self._remote.name
         with connect(dsn, purpose="sync", notice=self.notice) as connection:
-            yield PgStore(
-                connection, dsn, self.config, self.settings.conflicts, remote, key, self.progress, self.notice
-            )
+            ways = (self.settings.conflicts, remote, key, self.progress, self.notice, self.migrator)
+            yield PgStore(connection, dsn, self.config, *ways)
 
-    def _cycle(self, store: PgStore, options: Options) -> Cycle:
+    def _cycle(self, store: Store, options: Options) -> Cycle:
         return Cycle(store, self._remote, self._documents, self.settings.path, options, self.progress, self.notice)
 
-    def sync(self, *, push: bool = True, max_deletes: int | None = None, accept_rollback: bool = False) -> Report:
-        """Bring database and branch level; with ``push`` false only this database."""
-        options = Options(push, self.settings.attempts, max_deletes, accept_rollback)
+    def sync(
+        self,
+        *,
+        push: bool = True,
+        max_deletes: int | None = None,
+        accept_rollback: bool = False,
+        once: bool = False,
+    ) -> Report:
+        """Bring database and branch level; with ``push`` false only this database.
+
+        ``once`` is for a database made of an export (see ``Options``).
+        """
+        options = Options(push, self.settings.attempts, max_deletes, accept_rollback, once)
         with self._store() as store, store.locked():
             return self._cycle(store, options).sync()
 
@@ -127,8 +145,11 @@ class Operations:
         with self._store() as store:
             return self._cycle(store, Options(accept_rollback=True)).status()
 
-    def export(self, out: Path) -> ExportSummary:
-        """Write the database's state, sealed, to ``out``, replacing what is there only once it is complete."""
+    def export(self, out: Path, *, shapes: Path | None = None) -> ExportSummary:
+        """Write the database's state, sealed, to ``out``, replacing what is there only once it is complete.
+
+        ``shapes`` is where to write what ``merge_export`` needs besides (None: nowhere).
+        """
         self.progress.step("exporting the database")
         folder = out.absolute().parent
         if not folder.is_dir():
@@ -147,6 +168,8 @@ class Operations:
                 )
                 tables = write_database(view.declaration, view.view, writer)
                 put_in_place(path, out)
+                if shapes is not None:
+                    write_shapes(shapes, out, view.declaration.tables, self._key)
         return ExportSummary(out, sum(tables.values()), base, store.remote, tables)
 
     def import_(self, file: Path, *, replace: bool = False) -> ImportSummary:
@@ -198,6 +221,35 @@ class Operations:
                 "import it into a database at the same migrations, sync that, then migrate it",
             )
         return export
+
+    def merge_export(self, file: Path, shapes: Path) -> Report:
+        """Merge the export ``file`` into the branch without a database; ``shapes`` was written beside it.
+
+        Constraints are not checked: the next sync of a database does. Nothing is written where a commit since the
+        export's base held all of it (``Report.held_at``). Raises what a sync raises, and as ``import_`` does.
+        """
+        self.progress.step("merging the export")
+        declared = profile(self.config.profile).tables if self.config.profile is not None else {}
+        tables = {
+            name: self.config.tables.get(name, TableConfig()).ruling(table, declared.get(name))
+            for name, table in read_shapes(shapes, file, self._key).items()
+            if name not in self.config.exclude
+        }
+        declaration = Declaration(tables).with_overrides(self.settings.conflicts)
+        store = ExportStore(file, declaration, self._remote.name, self._key)
+        store.check()
+        return self._cycle(store, Options(attempts=self.settings.attempts, once=True)).sync()
+
+    def schema_of(self, file: Path) -> list[str]:
+        """The migrations that the export ``file`` was made at. Raises Unreadable, WrongKey."""
+        return ExportReader(open_sealed(file, self._key)).document.schema
+
+    def schema_of_branch(self) -> list[str]:
+        """The migrations that the branch is at; none where there is no branch yet."""
+        head = self._remote.head()
+        if head is None:
+            return []
+        return DocumentReader(open_sealed(self._remote.fetch(head), self._key)).schema
 
     def show(self, file: Path | None, at: str | None, table: str | None) -> ShowSummary:
         """What a sealed file, or the branch (at a commit), holds."""

@@ -262,7 +262,7 @@ def _table(relation: _Relation, parts: _Parts, config: TableConfig, declared: Pr
     sequences = [s for s in parts.sequences.get(relation.oid, ()) if s.column in counting]
     sequences += [s for s in (declared_sequences(declared) if declared else ()) if s not in sequences]
     return PgTable(
-        table=_core_table(relation, columns, config, declared or ProfileTable(relation.key)),
+        table=_core_table(relation, columns, config, declared),
         schema=relation.schema,
         relname=relation.relname,
         oid=relation.oid,
@@ -275,21 +275,20 @@ def _table(relation: _Relation, parts: _Parts, config: TableConfig, declared: Pr
     )
 
 
-def _core_table(relation: _Relation, columns: tuple[Column, ...], config: TableConfig, declared: ProfileTable) -> Table:
-    newest_by = config.newest_by or declared.newest_by
-    if newest_by is not None:
-        _check_newest_by(relation.name, newest_by, columns)
-    return Table(
+def _core_table(
+    relation: _Relation, columns: tuple[Column, ...], config: TableConfig, declared: ProfileTable | None
+) -> Table:
+    carried = Table(
         name=relation.name,
         key=relation.key,
         columns=tuple(sorted(c.name for c in columns if not c.generated)),
-        rule=config.conflict or declared.rule,
-        newest_by=newest_by,
-        append_only=config.append_only or declared.append_only,
         folds=tuple(sorted((c.name, c.fold) for c in columns if c.fold is not None and c.name in relation.key)),
-        otherwise=config.otherwise,
         serialized=tuple(sorted(c.name for c in columns if c.serialized)),
     )
+    ruled = config.ruling(carried, declared)
+    if ruled.newest_by is not None:
+        _check_newest_by(relation.name, ruled.newest_by, columns)
+    return ruled
 
 
 def _check_newest_by(table: str, name: str, columns: tuple[Column, ...]) -> None:

@@ -7,9 +7,10 @@ what it then holds is the state in the newer shape.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -30,6 +31,9 @@ from vibey_actions.state.documents import sealed_file
 from vibey_actions.state.seal import open_sealed
 from vibey_actions.state.transfer import replacement, write_database
 
+Migrator = Callable[[str, Config, Collection[str]], None]
+"""Brings the database of a DSN to some migrations of a configuration, in a way of the caller's."""
+
 
 def has_files(config: Config) -> bool:
     """Whether a database can be made at older migrations: a migrator of the database's own goes to its newest."""
@@ -38,12 +42,22 @@ def has_files(config: Config) -> bool:
 
 @contextmanager
 def lift(
-    dsn: str, config: Config, sealed: Path, schema: list[str], *, key: bytes, notice: Callable[[str], None]
+    dsn: str,
+    config: Config,
+    sealed: Path,
+    schema: list[str],
+    *,
+    key: bytes,
+    notice: Callable[[str], None],
+    migrator: Migrator | None = None,
 ) -> Iterator[Path]:
     """A sealed file with the state of ``sealed`` at the migrations ``schema``; it is gone after the block.
 
+    ``migrator`` runs the migrations (None: this process does).
+
     Raises SchemaMismatch, saying what to run, where there is no scratch database or rows do not survive the way.
     """
+    migrator = migrator or partial(_migrate_here, notice=notice)
     document = DocumentReader(open_sealed(sealed, key))
     if not has_files(config):
         raise _without_files(document.schema, schema)
@@ -51,12 +65,12 @@ def lift(
         write, close, path = made
         try:
             with scratch_database(dsn, notice=notice) as scratch:
-                before = _bring(scratch, config, document, schema, notice=notice)
+                before = _bring(scratch, config, document, schema, migrator)
                 _unload(scratch, config, schema, write, close)
                 once, unsteady = _look(scratch, config, before)
             with scratch_database(dsn, notice=notice) as scratch:
                 again = DocumentReader(open_sealed(sealed, key))
-                _bring(scratch, config, again, schema, notice=notice, turned=True)
+                _bring(scratch, config, again, schema, migrator, turned=True)
                 twice, _ = _look(scratch, config, before)
             unsteady += [name for name in once if once[name] != twice[name]]
             if unsteady:
@@ -71,18 +85,22 @@ def _bring(
     config: Config,
     document: DocumentReader,
     schema: list[str],
+    migrator: Migrator,
     *,
-    notice: Callable[[str], None],
     turned: bool = False,
 ) -> Catalog:
     """Load the document at its migrations and migrate it on; returns the older catalog."""
-    migrate(scratch, config, upto=document.schema, notice=notice)
+    migrator(scratch, config, document.schema)
     catalog = _load(scratch, config, document)
     if turned:
         with connect(scratch, purpose="lift") as connection:
             turn_over(connection, catalog)
-    migrate(scratch, config, upto=schema, notice=notice)
+    migrator(scratch, config, schema)
     return catalog
+
+
+def _migrate_here(dsn: str, config: Config, upto: Collection[str], *, notice: Callable[[str], None]) -> None:
+    migrate(dsn, config, upto=upto, notice=notice)
 
 
 def _look(scratch: str, config: Config, before: Catalog) -> tuple[Images, list[str]]:

@@ -17,7 +17,7 @@ from vibey_actions.postgres.apply import apply, conflicts
 from vibey_actions.postgres.catalog import read_catalog, tables_read_by
 from vibey_actions.postgres.connection import reading, saying
 from vibey_actions.postgres.fill import can_fill, fill
-from vibey_actions.postgres.lift import has_files, lift
+from vibey_actions.postgres.lift import Migrator, has_files, lift
 from vibey_actions.postgres.migrate import applied_versions
 from vibey_actions.postgres.snapshot import Snapshot
 from vibey_actions.postgres.tables import Catalog
@@ -35,7 +35,10 @@ LOCK_WAIT = 60.0
 
 @dataclass(slots=True)
 class PgStore:
-    """See `interfaces.Store`. ``connection`` is the one that writes; a second one reads each view."""
+    """See `interfaces.Store`. ``connection`` is the one that writes; a second one reads each view.
+
+    ``migrator`` runs what a lift has to migrate (None: this process does).
+    """
 
     connection: psycopg.Connection
     dsn: str = field(repr=False)
@@ -45,6 +48,7 @@ class PgStore:
     key: bytes = field(repr=False)
     progress: Progress
     notice: Callable[[str], None]
+    migrator: Migrator | None = None
     _catalog: Catalog | None = None
     _keeps_agreements: bool = True
     _schema: list[str] = field(default_factory=list)
@@ -175,5 +179,7 @@ class PgStore:
 
     @contextmanager
     def lift(self, sealed: Path, schema: list[str]) -> Iterator[Path]:
-        with lift(self.dsn, self.config, sealed, schema, key=self.key, notice=self.notice) as path:
+        with lift(
+            self.dsn, self.config, sealed, schema, key=self.key, notice=self.notice, migrator=self.migrator
+        ) as path:
             yield path

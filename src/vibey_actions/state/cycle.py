@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from vibey_actions.errors import (
     RolledBack,
     SchemaMismatch,
     StateMoved,
+    TableRefused,
+    TooFarBehind,
 )
 from vibey_actions.remotes.base import Remote
 from vibey_actions.state.declaration import Declaration
@@ -38,14 +40,23 @@ LARGE_FILL = 2 * 1024 * 1024
 """From this size of the sealed file on, in bytes, an empty database is filled in one stream."""
 
 
+LOOKED_THROUGH = 300
+"""How many commits behind the head are opened to find one that held an export."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``attempts`` bounds how often a cycle starts again; ``max_deletes`` how many rows it may delete at an end."""
+    """``attempts`` bounds how often a cycle starts again; ``max_deletes`` how many rows it may delete at an end.
+
+    ``once``: what is here is an export, which may have been pushed before by a sync that died behind its push. Where a
+    commit since the base held all of it nothing is written, so that rows deleted since do not come back.
+    """
 
     push: bool = True
     attempts: int = 5
     max_deletes: int | None = None
     accept_rollback: bool = False
+    once: bool = False
 
 
 @dataclass(slots=True)
@@ -96,6 +107,8 @@ class Cycle:
             with self.store.view(base) as view:
                 if head is not None and head == base and view.as_agreed:
                     return Report(SyncState.IN_SYNC, self.remote.name, head, None)
+                if self.options.once and head is not None and (held := self._held_at(view, base, head)) is not None:
+                    return Report(SyncState.IN_SYNC, self.remote.name, head, None, held_at=held)
                 fills = may_fill and head is not None and base is None and self._is_fill(view, head)
                 declaration = view.declaration
                 if not fills:
@@ -198,6 +211,30 @@ class Cycle:
             if commit is not None and not was_lifted:
                 self.documents.note_checked(self.remote.fetch(commit), view.declaration)
         return _Found(merged, draft, lifted or head is None, view.declaration)
+
+    def _held_at(self, view: View, base: str | None, head: str) -> str | None:
+        """The newest commit since the base at which a merge of what is here would have changed nothing.
+
+        Everything then is as if the merge had been made right behind that commit. Raises TooFarBehind where there are
+        more commits than are looked through.
+        """
+        if head == base:
+            return None
+        self.progress.step("looking whether the branch held this before")
+        behind = self.remote.history(base, head, LOOKED_THROUGH + 1)
+        for commit in behind[:LOOKED_THROUGH]:
+            with ExitStack() as stack, suppress(SchemaMismatch, TableRefused):
+                merged = self._merge(stack, view, base, commit, push=False).merge
+                if not merged.conflicts and not merged.changes_there:
+                    return commit
+        if len(behind) > LOOKED_THROUGH:
+            raise TooFarBehind(
+                f"{self.remote.name} moved by more than {LOOKED_THROUGH} commits since {base or 'its first commit'}, "
+                "which this was made from, so it cannot be told whether the branch held it before",
+                "look at what it holds (`vibey-actions state show FILE`); import it into a database and sync that, or "
+                "discard it",
+            )
+        return None
 
     def _draft(self, view: View) -> AbstractContextManager[tuple[DocumentWriter, Path]]:
         return self.documents.draft(view.schema, view.declaration.serialized, view.declaration.folds)

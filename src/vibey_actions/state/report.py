@@ -71,6 +71,7 @@ class Report:
 
     ``commit`` is the branch's head at the end, None where there is no branch. ``rows`` counts the merged rows, None
     where nothing had to be read to know that the ends agree. ``pull`` and ``push`` hold only tables that change.
+    ``held_at`` is the commit that held all of an export before (see ``cycle.Options.once``).
     """
 
     state: SyncState
@@ -83,6 +84,7 @@ class Report:
     notes: Sequence[str] = ()
     pushed: bool = False
     attempts: int = 1
+    held_at: str | None = None
 
     @property
     def to_pull(self) -> int:
