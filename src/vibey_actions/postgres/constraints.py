@@ -14,13 +14,16 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.naming import document_name
 from vibey_actions.postgres.sql import blocks
 from vibey_actions.postgres.tables import Catalog, PgTable
+from vibey_actions.text import visible
 
 _ACTING = "cnd"
 """Actions of a foreign key that write to the row that points: cascade, set null, set default."""
+_RESTRICTING = "r"
+"""The one that forbids what another row would make good in the same statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +66,12 @@ class LinkEnd:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A foreign key. Each of ``operators`` takes the parent's value first. ``child_key``: the child's primary key."""
+    """A foreign key. Each of ``operators`` takes the parent's value first. ``child_key``: the child's primary key.
 
+    ``whole``: ``restoration`` brings back all that ``removal`` takes.
+    """
+
+    oid: int
     name: str
     child: LinkEnd
     parent: LinkEnd
@@ -72,11 +79,20 @@ class Link:
     operators: tuple[str, ...]
     on_update: str
     on_delete: str
+    removal: str
+    restoration: str
+    whole: bool
 
     @property
     def acts(self) -> bool:
         """Whether a change of the parent makes PostgreSQL write to the child."""
         return self.on_delete in _ACTING or self.on_update in _ACTING
+
+    @property
+    def blind_to(self) -> str:
+        """The operations on a parent (d, u) at which it does not see that another row takes over what is referenced."""
+        actions = (("d", self.on_delete), ("u", self.on_update))
+        return "".join(operation for operation, action in actions if action in _ACTING + _RESTRICTING)
 
     @property
     def to_key(self) -> bool:
@@ -126,6 +142,7 @@ def read_links(connection: psycopg.Connection, catalog: Catalog, names: Iterable
         rows = _rows(connection, "links", {"oids": [catalog.tables[name].oid for name in names]})
     return tuple(
         Link(
+            oid=row["oid"],
             name=row["name"],
             child=_end(row, "child", row["columns"], synced),
             parent=_end(row, "parent", row["referenced"], synced),
@@ -133,6 +150,9 @@ def read_links(connection: psycopg.Connection, catalog: Catalog, names: Iterable
             operators=tuple(row["operators"]),
             on_update=row["on_update"],
             on_delete=row["on_delete"],
+            removal=row["removal"],
+            restoration=row["restoration"],
+            whole=row["whole"],
         )
         for row in rows
     )

@@ -1,4 +1,8 @@
-"""Foreign keys over the rows as they are to be: no row may lose its parent, no action may take what nobody deleted."""
+"""Foreign keys over the rows as they are to be: no row may lose its parent, no action may take what nobody deleted.
+
+What is referenced may pass from one row of the parent to another. The actions of a foreign key and RESTRICT do not see
+that: they take the old row's end for the value's. Such a key is found here, to be put aside while the rows are written.
+"""
 
 from __future__ import annotations
 
@@ -38,30 +42,59 @@ def lacking_parents(connection: psycopg.Connection, stages: Stages, link: Link) 
 
 
 def losing_parents(connection: psycopg.Connection, stages: Stages, link: Link) -> list[Conflict]:
-    """Every row that stays here and references a row that is deleted, or changed in what is referenced.
-
-    Raises RowRefused where another row takes over what is referenced, but the key's own action would not know that.
-    """
+    """Every row that stays here and references what is deleted, or changed, and no other row takes over."""
     parent = stages.get(link.parent.name)
     if parent is None or not (parent.operations & {"d", "u"}) or _leaves_alone(link, parent):
         return []
-    child = stages.get(link.child.name)
-    stays = f" AND NOT {_goes(child, 'c')}" if child else ""
-    taken = (
-        "false"
-        if _computed(link.parent)
-        else f"EXISTS (SELECT FROM {_coming(parent, link.parent.columns)} q WHERE {_points(link, 'c', 'q')})"
-    )
     query = (
-        f"SELECT {_child_key(link)}, s.k, s.op = 'd', {taken} FROM {_leaving(link, parent)}"
-        f" JOIN {link.child.sql} c ON {_points(link, 'c', 'p')} WHERE true{stays} ORDER BY 1 LIMIT {MOST_NAMED}"
+        f"SELECT {_child_key(link)}, s.k, s.op = 'd' FROM {_leaving(link, parent)}"
+        f" JOIN {_staying(stages, link)} ON {_points(link, 'c', 'p')}"
+        f" WHERE true{_none_comes(link, parent, 'c')} ORDER BY 1 LIMIT {MOST_NAMED}"
     )
     with saying(f"looking for rows of {link.child.name} whose parent is to be deleted"):
         found = connection.execute(query.encode()).fetchall()
-    for row, key, _, taken_over in found:
-        if taken_over and link.acts:
-            raise _misled(link, row, key)
-    return [_losing(link, row, key, deleted=deleted) for row, key, deleted, taken_over in found if not taken_over]
+    return [_losing(link, row, key, deleted=deleted) for row, key, deleted in found]
+
+
+def misled(connection: psycopg.Connection, stages: Stages, links: Sequence[Link]) -> list[Link]:
+    """The foreign keys that would act on, or forbid, rows whose parent only passes what they reference to another row.
+
+    No final row may lose its parent. Raises RowRefused, naming the key and two rows, where one cannot be put aside.
+    """
+    found: list[Link] = []
+    for link in links:
+        parent = stages.get(link.parent.name)
+        if parent is None or not parent.operations & set(link.blind_to) or not _passes_on(link, parent):
+            continue
+        with saying(f"looking for rows of {link.child.name} whose parent is another row afterwards"):
+            rows = connection.execute(_passing_on(stages, link, parent).encode()).fetchone()
+            if rows is None:
+                continue
+            if not link.whole or (link.child.table is None and losing_parents(connection, stages, link)):
+                raise _held(link, *rows)
+        found.append(link)
+    return found
+
+
+def _passing_on(stages: Stages, link: Link, parent: Stage) -> str:
+    """The query for one child as it is to be that references what a row gives up, and the key of that row."""
+    leaving = _leaving(link, parent, link.blind_to)
+    child = stages.get(link.child.name)
+    # A synced child without a parent was refused before; one that is not synced may be meant to go.
+    taken = f" WHERE NOT (true{_none_comes(link, parent, 'c')})" if link.child.table is None else ""
+    query = (
+        f"(SELECT {_child_key(link)}, s.k FROM {leaving} JOIN {_staying(stages, link)}"
+        f" ON {_points(link, 'c', 'p')}{taken} LIMIT 1)"
+    )
+    if child is not None and not _computed(link.child):
+        coming = f"(SELECT s.k, {_values(child, link.child.columns)} FROM {child.name} s WHERE s.op <> 'd')"
+        query += f" UNION ALL (SELECT n.k, s.k FROM {leaving} JOIN {coming} n ON {_points(link, 'n', 'p')} LIMIT 1)"
+    return query
+
+
+def _passes_on(link: Link, parent: Stage) -> bool:
+    """Whether another row could take over what a row of the parent gives up."""
+    return not (link.to_key and parent.tells_keys_apart)
 
 
 def moves_away(connection: psycopg.Connection, stages: Stages, links: Sequence[Link]) -> bool:
@@ -88,13 +121,27 @@ def _leaves_alone(link: Link, parent: Stage) -> bool:
     return "d" not in parent.operations and ((link.to_key and parent.tells_keys_apart) or "u" not in parent.operations)
 
 
-def _leaving(link: Link, parent: Stage) -> str:
-    """Rows of the parent (p) whose referenced values go, with their staged change (s)."""
-    gone = "s.op = 'd'"
-    if not (link.to_key or _computed(link.parent)):
-        changed = (f"p.{identifier(c)} IS DISTINCT FROM {parent.value(c, 's')}" for c in link.parent.columns)
-        gone = f"(s.op = 'd' OR (s.op = 'u' AND ({' OR '.join(changed)})))"
-    return f"{link.parent.sql} p JOIN {parent.name} s ON {gone} AND {parent.match('p', 's')}"
+def _leaving(link: Link, parent: Stage, operations: str = "du") -> str:
+    """Rows of the parent (p) whose referenced values go by one of ``operations``, with their staged change (s)."""
+    gone = [f"s.op = 'd' AND {str('d' in operations).lower()}"]
+    if "u" in operations and not _computed(link.parent) and _passes_on(link, parent):
+        # As foreign keys see it: equal values of other bytes (1.0 and 1.00) are a change.
+        before = ", ".join(f"p.{identifier(c)}" for c in link.parent.columns)
+        after = ", ".join(f"CAST({parent.value(c, 's')} AS {_type(link.parent, c)})" for c in link.parent.columns)
+        gone.append(f"s.op = 'u' AND record_image_ne(ROW({before}), ROW({after}))")
+    return f"{link.parent.sql} p JOIN {parent.name} s ON ({' OR '.join(gone)}) AND {parent.match('p', 's')}"
+
+
+def _staying(stages: Stages, link: Link) -> str:
+    """The FROM item c of the children that stay as they are."""
+    child = stages.get(link.child.name)
+    stays = f" WHERE NOT {_goes(child, 'here')}" if child else ""
+    return f"(SELECT here.* FROM {link.child.sql} here{stays}) c"
+
+
+def _type(end: LinkEnd, column: str) -> str:
+    assert end.table is not None  # noqa: S101 - a staged table is a synced one
+    return end.table.column(column).type
 
 
 def _computed(end: LinkEnd) -> bool:
@@ -115,6 +162,7 @@ def _goes(stage: Stage, row: str) -> str:
 
 
 def _none_comes(link: Link, parent: Stage | None, child: str) -> str:
+    """The condition that no row comes which ``child`` would point at."""
     if parent is None or _computed(link.parent):
         return ""
     return f" AND NOT EXISTS (SELECT FROM {_coming(parent, link.parent.columns)} q WHERE {_points(link, child, 'q')})"
@@ -173,9 +221,10 @@ def _losing(link: Link, row: str, key: str, *, deleted: bool) -> Conflict:
     )
 
 
-def _misled(link: Link, row: str, key: str) -> RowRefused:
+def _held(link: Link, row: str, key: str) -> RowRefused:
     return RowRefused(
-        f"table {link.parent.name}, row {key}: on the branch another row took over what {link.child.name} {row} "
-        f"references, which the action of the foreign key {link.name} would not see; nothing was written",
-        f"make the same change to {link.parent.name} here by hand, then sync",
+        f"table {link.parent.name}, row {key}: another row takes over what {link.child.name} {row} references, which "
+        f"the foreign key {link.name} would not see, and which cannot be put aside meanwhile, because other objects or "
+        "settings hang on it",
+        f"make the same change to {link.parent.name} here by hand, then sync; nothing was written",
     )

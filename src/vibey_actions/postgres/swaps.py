@@ -14,13 +14,23 @@ import psycopg
 
 from vibey_actions.errors import RowRefused
 from vibey_actions.postgres.clashes import waiting_pairs
-from vibey_actions.postgres.connection import saying, visible
+from vibey_actions.postgres.connection import saying
 from vibey_actions.postgres.constraints import Unique
 from vibey_actions.postgres.expressions import target
 from vibey_actions.postgres.finalrows import FinalRows
 from vibey_actions.postgres.sql import bound, identifier, value
+from vibey_actions.text import visible
 
 Pairs = Sequence[tuple[int, int]]
+
+
+class HeldError(Exception):
+    """Nothing can give way in ``table``, as long as what hangs on a constraint is there; ``refusal`` says it."""
+
+    def __init__(self, table: str, refusal: RowRefused) -> None:
+        super().__init__(table)
+        self.table = table
+        self.refusal = refusal
 
 
 @dataclass(slots=True)
@@ -47,7 +57,7 @@ def untangle(
     """Clear the way for the updates of one table.
 
     ``referenced`` are the columns that foreign keys point at, which are never emptied; ``in_order`` says whether the
-    updates can go level by level. Raises RowRefused, naming the constraint and two rows, where nothing can give way.
+    updates can go level by level. Raises HeldError, naming the constraint and two rows, where nothing can give way.
     """
     tangled: list[tuple[Unique, Pairs]] = []
     for unique in uniques:
@@ -132,11 +142,12 @@ def _emptied(
 def _put_aside(connection: psycopg.Connection, rows: FinalRows, unique: Unique, pairs: Pairs) -> None:
     if not unique.whole:
         one, other = _keys(connection, rows, pairs[0])
-        raise RowRefused(
+        refusal = RowRefused(
             f"table {unique.table}, rows {one} and {other}: they pass on what {visible(unique.name)} keeps apart, "
             "which is checked row by row and cannot be put aside, because other objects or settings hang on it",
             "make the same change here by hand, or declare the constraint DEFERRABLE; nothing was written",
         )
+        raise HeldError(unique.table, refusal)
     with saying(f"putting aside {visible(unique.name)}, whose values rows of {unique.table} swap"):
         connection.execute(unique.removal.encode())
 

@@ -3,7 +3,8 @@
 Deleted children go first, then parents come first. Where no order of tables does (rows that move from a parent that
 goes to one that comes, references around a circle), the rows of linked tables go in one statement, at whose end
 PostgreSQL checks foreign keys. Where rows pass on unique values, `swaps` clears the way. Both are tried only after
-PostgreSQL refused the plain order, so that they cost nothing where nobody needs them.
+PostgreSQL refused the plain order, so that they cost nothing where nobody needs them. A foreign key that would take
+what passes from one parent to another for lost (`links.misled`) is put aside, and made again over the written rows.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from vibey_actions.postgres.constraints import Constraints, Link, read_constrain
 from vibey_actions.postgres.expressions import target
 from vibey_actions.postgres.finalrows import FinalRows
 from vibey_actions.postgres.integrity import broken_links, broken_rows, refuse
-from vibey_actions.postgres.links import Stages, moves_away
+from vibey_actions.postgres.links import Stages, misled, moves_away
 from vibey_actions.postgres.sql import bound, identifier, identifiers, value
 from vibey_actions.postgres.staging import Stage
-from vibey_actions.postgres.swaps import Untangled, untangle
+from vibey_actions.postgres.swaps import HeldError, Untangled, untangle
 from vibey_actions.postgres.tables import Catalog
+from vibey_actions.text import visible
 
 _LINKS = ("23503", "23001")
 _CLASHES = ("23505", "23P01")
@@ -33,10 +35,14 @@ _CLASHES = ("23505", "23P01")
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """``together``: the rows of linked tables go in one statement. ``untangle``: rows pass on unique values."""
+    """``together``: the rows of linked tables go in one statement. ``untangle``: rows pass on unique values.
+
+    ``aside``: the oids of foreign keys that are not there meanwhile.
+    """
 
     together: bool
     untangle: bool = False
+    aside: frozenset[int] = frozenset()
 
     def after(self, state: str | None) -> _Plan | None:
         """What to try once this plan met the error ``state``; None where nothing else is left."""
@@ -63,12 +69,21 @@ def write(connection: psycopg.Connection, catalog: Catalog, stages: Stages, link
     """Carry the changes over; all constraints are checked when it returns.
 
     Raises Conflicts, naming every pair of rows, where the rows do not keep this database's constraints together,
-    RowRefused where unique values cannot be passed on, DatabaseFailed for what PostgreSQL refuses for another reason.
+    RowRefused where values cannot be passed on, DatabaseFailed for what PostgreSQL refuses for another reason.
     """
     looked = False
-    plan = _Plan(together=moves_away(connection, stages, links))
+    aside = frozenset(link.oid for link in misled(connection, stages, links))
+    there = [link for link in links if link.oid not in aside]
+    plan = _Plan(together=moves_away(connection, stages, there), aside=aside)
     writer = _Writer(connection, catalog, stages, links)
-    while (refused := _tried(connection, writer, plan)) is not None:
+    while True:
+        try:
+            refused = _tried(connection, writer, plan)
+        except HeldError as held:
+            plan = _without_links_to(held, links, plan)
+            continue
+        if refused is None:
+            return
         if not looked:
             # Somebody may have written between the look at the rows and the locks.
             refuse(
@@ -80,13 +95,22 @@ def write(connection: psycopg.Connection, catalog: Catalog, stages: Stages, link
         if following is None:
             raise refused.said() from None
         plan = following
-        writer.constraints = writer.constraints or read_constraints(connection, catalog, stages)
+
+
+def _without_links_to(held: HeldError, links: Sequence[Link], plan: _Plan) -> _Plan:
+    """The plan with the foreign keys aside that keep a unique index in its place. Raises what ``held`` says if none."""
+    more = {link.oid for link in links if link.parent.name == held.table and link.whole} - plan.aside
+    if not more:
+        raise held.refusal from None
+    return replace(plan, aside=plan.aside | more)
 
 
 def _tried(connection: psycopg.Connection, writer: _Writer, plan: _Plan) -> _RefusedError | None:
     try:
-        with connection.transaction(), own_search_path(connection):
-            writer.carry(plan)
+        with connection.transaction():
+            writer.clear(plan)
+            with own_search_path(connection):
+                writer.carry(plan)
     except _RefusedError as refused:
         return refused
     return None
@@ -103,15 +127,27 @@ def _doing(doing: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Writer:
-    """Carries the staged rows over once, as a plan says. ``constraints`` are read once a plan needs them."""
+    """Carries the staged rows over once, as a plan says: ``clear``, then ``carry``."""
 
     connection: psycopg.Connection
     catalog: Catalog
     stages: Stages
     links: Sequence[Link]
     constraints: Constraints | None = None
+    there: Sequence[Link] = ()
+    aside: Sequence[Link] = ()
     untangled: dict[str, Untangled] = field(default_factory=dict)
     given: dict[str, list[str]] = field(default_factory=dict)
+
+    def clear(self, plan: _Plan) -> None:
+        """Put foreign keys aside, and read what keeps rows apart: whether that can give way may depend on them."""
+        self.there = [link for link in self.links if link.oid not in plan.aside]
+        self.aside = [link for link in self.links if link.oid in plan.aside]
+        for link in self.aside:
+            with saying(f"putting aside the foreign key {visible(link.name)} of {link.child.name}"):
+                self.connection.execute(link.removal.encode())
+        if plan.untangle:
+            self.constraints = read_constraints(self.connection, self.catalog, self.stages)
 
     def carry(self, plan: _Plan) -> None:
         """Write every staged row and check every constraint. Raises _RefusedError."""
@@ -127,6 +163,9 @@ class _Writer:
         for name, untangled in self.untangled.items():
             with _doing(f"checking what rows of {name} swapped"):
                 untangled.restore(self.connection)
+        for link in self.aside:
+            with _doing(f"checking the foreign key {visible(link.name)} of {link.child.name}"):
+                self.connection.execute(link.restoration.encode())
         for name, columns in self.given.items():
             self._set_identity(self.stages[name], columns, "ALWAYS")
 
@@ -207,7 +246,7 @@ class _Writer:
         A table of the latter of which no row goes while others come can as well be written by itself.
         """
         groups: list[set[str]] = []
-        for link in self.links:
+        for link in self.there:
             pair = {link.child.name, link.parent.name} & self.stages.keys()
             if link.parent.name in pair:
                 joined = [group for group in groups if group & pair]
@@ -220,7 +259,7 @@ class _Writer:
         if "u" not in stage.operations:
             return Untangled()
         rows = FinalRows(stage, self.constraints.generated.get(name, ()))
-        referenced = {frozenset(link.parent.columns) for link in self.links if link.parent.name == name}
+        referenced = {frozenset(link.parent.columns) for link in self.there if link.parent.name == name}
         return untangle(self.connection, rows, self.constraints.unique.get(name, ()), referenced, in_order=in_order)
 
     def _give(self, stage: Stage) -> list[str]:

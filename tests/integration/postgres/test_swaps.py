@@ -108,12 +108,13 @@ def test_values_passed_on_without_a_circle_put_nothing_aside(ends: Ends, monkeyp
 
 
 def test_what_hangs_on_a_constraint_is_named_instead(ends: Ends) -> None:
-    """A comment, a foreign key or a replica identity would be lost with it: refused by name with both rows."""
+    """A comment, its foreign key's comment or a replica identity would be lost with it: refused with both rows."""
     one, other = ends.pair(
         "CREATE TABLE noted (id int PRIMARY KEY, u int NOT NULL CONSTRAINT one_each UNIQUE)",
         "COMMENT ON CONSTRAINT one_each ON noted IS 'kept'",
         "CREATE TABLE target (id int PRIMARY KEY, u int NOT NULL CONSTRAINT aimed_at UNIQUE)",
-        "CREATE TABLE child (id int PRIMARY KEY, u int REFERENCES target (u))",
+        "CREATE TABLE child (id int PRIMARY KEY, u int CONSTRAINT aims REFERENCES target (u))",
+        "COMMENT ON CONSTRAINT aims ON child IS 'kept'",
         "CREATE TABLE told (id int PRIMARY KEY, u int NOT NULL CONSTRAINT identity UNIQUE)",
         "ALTER TABLE told REPLICA IDENTITY USING INDEX identity",
     )

@@ -89,8 +89,10 @@ WHERE a.attrelid = ANY (%(oids)s::oid[]) AND a.attgenerated <> '' AND NOT a.atti
 -- In: oids. Out: every foreign key that points from or to one of the tables: its name; for either end the table (a
 -- partition's under its root), its SQL name, whether it is itself such a root or no partition at all, whether rows are
 -- to be read through it and not only from it, its columns, and the primary key of the one that points; the operators
--- that find the referenced row; the actions.
-SELECT k.conname AS name,
+-- that find the referenced row; the actions; how it is dropped and made again, and whether that restores all that is set
+-- on it and on the copies that partitions have.
+SELECT k.oid::bigint AS oid,
+       k.conname AS name,
        coalesce(pg_partition_root(k.conrelid), k.conrelid)::oid AS child,
        format('%%I.%%I', cn.nspname, c.relname) AS child_sql, cn.nspname AS child_schema, c.relname AS child_relname,
        NOT c.relispartition AS child_whole,
@@ -127,7 +129,21 @@ SELECT k.conname AS name,
            ORDER BY part.place
        ) AS operators,
        k.confupdtype::text AS on_update,
-       k.confdeltype::text AS on_delete
+       k.confdeltype::text AS on_delete,
+       format('ALTER TABLE %%s DROP CONSTRAINT %%I', k.conrelid::regclass, k.conname) AS removal,
+       format('ALTER TABLE %%s ADD CONSTRAINT %%I %%s', k.conrelid::regclass, k.conname, pg_get_constraintdef(k.oid))
+           AS restoration,
+       k.convalidated AND k.conislocal AND k.coninhcount = 0
+       AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.refclassid = 'pg_constraint'::regclass AND d.refobjid = k.oid
+                       AND d.deptype = 'n')
+       AND NOT EXISTS (
+           SELECT FROM pg_constraint own
+           WHERE (own.oid = k.oid OR own.conparentid = k.oid)
+             AND (EXISTS (SELECT FROM pg_description d
+                          WHERE d.classoid = 'pg_constraint'::regclass AND d.objoid = own.oid)
+                  OR EXISTS (SELECT FROM pg_trigger t WHERE t.tgconstraint = own.oid AND t.tgenabled <> 'O')
+                  OR own.conrelid <> k.conrelid AND (own.conislocal OR own.conname <> k.conname))
+       ) AS whole
 FROM pg_constraint k
 JOIN pg_class c ON c.oid = k.conrelid
 JOIN pg_namespace cn ON cn.oid = c.relnamespace
