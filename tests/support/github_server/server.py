@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.github_server.api import ROUTES, Call
 from tests.support.github_server.faults import Armed, Fault, Faults, Reset
+from tests.support.github_server.permissions import JobToken
 from tests.support.github_server.replies import Refusal, Reply, not_found
 from tests.support.github_server.repository import Repository
 
@@ -52,8 +53,8 @@ class GitHubServer:
     """A server on a free port of this machine, with repositories under ``folder``. Use it in a ``with`` block.
 
     ``url`` is what GITHUB_API_URL should be, ``token`` a token that may write, ``readers`` are tokens that may only
-    read. With ``tls`` it speaks https. ``raw_blobs`` off makes blobs JSON whatever was asked for; ``tree_limit`` and
-    ``page_size`` cut listings.
+    read, ``job_tokens`` those of workflows' jobs, with the rights that each has. With ``tls`` it speaks https.
+    ``raw_blobs`` off makes blobs JSON whatever was asked for; ``tree_limit`` and ``page_size`` cut listings.
     """
 
     def __init__(self, folder: Path, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
@@ -61,6 +62,7 @@ class GitHubServer:
         folder.mkdir(parents=True, exist_ok=True)
         self.token = "write-token-of-the-tests"
         self.readers = {"read-token-of-the-tests"}
+        self.job_tokens: dict[str, JobToken] = {}
         self.repositories: dict[str, Repository] = {}
         self.renamed: dict[str, Repository] = {}
         self.faults = Faults()
@@ -153,7 +155,7 @@ class GitHubServer:
 
     def _dispatch(self, asked: Asked) -> Reply:
         repository, rest = self._find(asked.path)
-        self._authorize(asked, repository)
+        self._authorize(asked, repository, rest)
         if repository is None:
             raise not_found()
         for method, pattern, endpoint in ROUTES:
@@ -176,8 +178,11 @@ class GitHubServer:
             return known.get(by_number["number"]), by_number["rest"] or ""
         return (self.repositories.get(by_name["name"]), by_name["rest"] or "") if by_name else (None, "")
 
-    def _authorize(self, asked: Asked, repository: Repository | None) -> None:
+    def _authorize(self, asked: Asked, repository: Repository | None, rest: str) -> None:
         scheme, _, token = asked.headers.get("authorization", "").partition(" ")
+        if token in self.job_tokens and repository is not None:
+            self._authorize_job(self.job_tokens[token], asked, repository, rest)
+            return
         known = scheme.lower() in {"bearer", "token"} and (token == self.token or token in self.readers)
         if scheme and not known:
             raise Refusal(401, "Bad credentials")
@@ -185,6 +190,16 @@ class GitHubServer:
             raise not_found()
         if asked.method != "GET" and token != self.token:
             raise Refusal(403, "Resource not accessible by integration") if known else not_found()
+
+    @staticmethod
+    def _authorize_job(token: JobToken, asked: Asked, repository: Repository, rest: str) -> None:
+        """A job's token knows its own repository and what is public, and may there what its permissions say."""
+        own = token.repository == repository.name
+        if not own and repository.private:
+            raise not_found()
+        granted = token if own else JobToken(repository.name)
+        if not granted.may(asked.method, rest, public=not repository.private):
+            raise Refusal(403, "Resource not accessible by integration")
 
     def _limited(self, reply: Reply) -> Reply:
         self.remaining = max(0, self.remaining - 1)
