@@ -46,7 +46,7 @@ MAY_CHANGE: Final[Mapping[Act, frozenset[str]]] = {
     Act.FAIL: _ENDING | {UNKNOWN},
     Act.RENEW: frozenset({LEASE, ERROR}),
     Act.HOLD: frozenset({HELD}),
-    Act.MOVE: frozenset(),
+    Act.MOVE: frozenset({ERROR}),
     Act.RETRY: _ENDING | {ATTEMPTS, UNKNOWN, PREVIOUS_ERROR},
 }
 """The fields that each kind of transition may change besides ``status``, ``updatedAt`` and those that it owns."""
