@@ -12,7 +12,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from vibey_actions import __version__
-from vibey_actions.cli import console, failure, signals
+from vibey_actions.cli import action, console, failure, signals
 from vibey_actions.cli.export import export
 from vibey_actions.cli.forget import forget, forget_table
 from vibey_actions.cli.import_ import import_
@@ -45,6 +45,15 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
 for _name, _command in _COMMANDS.items():
     state.command(_name)(_command)
 app.command("migrate")(migrate)
+steps = typer.Typer(rich_markup_mode=None, add_completion=False)
+app.add_typer(steps, name="action", help="The steps of the GitHub action.", hidden=True)
+for _name, _step in {
+    "open": action.open_,
+    "close": action.close,
+    "write-back": action.write_back,
+    "run": action.run,
+}.items():
+    steps.command(_name)(_step)
 app.command("init")(init)
 
 

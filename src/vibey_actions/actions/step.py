@@ -1,0 +1,66 @@
+"""One step of the action from its environment to its exit code: masks first, then the inputs, then the work.
+
+Every failure is said three times in the same words: as lines of the log, as one annotation, and in the summary, with
+what mends it and the YAML to paste.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final
+
+from vibey_actions.actions import summary
+from vibey_actions.actions.inputs import PREFIX, Inputs
+from vibey_actions.actions.runner import Runner
+from vibey_actions.actions.secrets import secrets_of_dsn, written_forms
+from vibey_actions.errors import Conflicts, VibeyError
+
+STEPS: Final = {
+    "open": ("open", "open_state"),
+    "close": ("close", "close_state"),
+    "write-back": ("write_back", "write_back"),
+    "run": ("run", "run_command"),
+}
+"""By the input ``step``: the module here and its function, loaded only when it is asked for."""
+
+_WITHHELD: Final = ("VIBEY_STATE_KEY",)
+
+
+def run_step(name: str, runner: Runner) -> int:
+    """Run the step ``name`` and return its exit code. Only a fault of ours, or a signal, comes out as an exception."""
+    runner.mask(*written_forms(runner.env.get(f"{PREFIX}KEY", "")))
+    runner.mask(*secrets_of_dsn(runner.env.get(f"{PREFIX}PG_URL", "")))
+    _forget_secrets()
+    module, function = STEPS[name]
+    try:
+        inputs = Inputs.from_env(runner.env)
+        work: Callable[[Runner, Inputs], int] = getattr(import_module(f"vibey_actions.actions.{module}"), function)
+        return work(runner, inputs)
+    except VibeyError as error:
+        return failed(name, runner, error)
+    except Exception as error:
+        told = f"internal: {type(error).__name__}"
+        runner.error(f"{told}. This is a fault of vibey-actions: report it with this run's log.", title=f"step {name}")
+        runner.summary(summary.internal(name, told))
+        raise
+
+
+def failed(name: str, runner: Runner, error: VibeyError) -> int:
+    """Say that the step ``name`` failed. Returns the exit code."""
+    if isinstance(error, Conflicts):
+        for conflict in error.conflicts:
+            runner.say(f"conflict: {conflict.table} {conflict.key}: {conflict.why}")
+            runner.say(f"    {conflict.advice}")
+    cure = summary.cure(name, error)
+    text = "\n".join(part for part in (error.message, error.hint and f"What to do: {error.hint}", cure) if part)
+    runner.error(text, title=f"vibey-actions {name}: {error.code}")
+    runner.summary(summary.failure(name, error, cure))
+    return error.exit_code
+
+
+def _forget_secrets() -> None:
+    """Take the inputs out of this process's environment, so that nothing started from here can inherit them."""
+    for variable in [one for one in os.environ if one.startswith(PREFIX) or one in _WITHHELD]:
+        del os.environ[variable]
