@@ -27,7 +27,8 @@ OURS = {
     "documents": {"errors", "text", "names", "rows", "documents"},
     "operations": CORE | {"config", "settings", "keys", "postgres", "remotes"},
     "actions": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"},
-    "cli": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions", "cli"},
+    "checks": CORE | {"config", "settings", "keys", "postgres", "remotes", "checks"},
+    "cli": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions", "checks", "cli"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -37,7 +38,7 @@ ONLY_IN = {
     "psycopg": {"postgres", "operations"},
     "requests": {"remotes"},
     "urllib3": {"remotes"},
-    "subprocess": {"postgres", "remotes", "keys", "actions", "cli"},
+    "subprocess": {"postgres", "remotes", "keys", "documents", "actions", "cli"},
     "socket": {"postgres", "remotes"},
     "http": {"remotes"},
     "typer": {"cli"},
