@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from vibey_actions.errors import SchemaMismatch
@@ -11,6 +12,7 @@ from vibey_actions.postgres.tables import Carriage, Column
 from vibey_actions.rows.canonical import json_lines
 
 _NULL = "\\N"
+_SPECIAL = "\\\n\t\r"
 
 
 def lines_of(table: str, columns: Sequence[Column]) -> Callable[[Sequence[Mapping[str, Any]]], list[str]]:
@@ -19,16 +21,27 @@ def lines_of(table: str, columns: Sequence[Column]) -> Callable[[Sequence[Mappin
     It works column by column, which is several times faster than row by row. It raises SchemaMismatch where a value is
     not of a form that the column's type has.
     """
-    fields = [(column.name, _json if column.carriage is not Carriage.TEXT else _scalars) for column in columns]
+    fields = [_json if column.carriage is not Carriage.TEXT else _scalars for column in columns]
+    columns_of = _columns([column.name for column in columns])
 
     def lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        if not rows:
+            return []
         try:
-            written = [fields_of([row[name] for row in rows]) for name, fields_of in fields]
+            written = [fields_of(values) for fields_of, values in zip(fields, columns_of(rows), strict=True)]
         except _NotScalarError:
             raise _no_scalar(table, columns, rows) from None
-        return ["\t".join(parts) for parts in zip(*written, strict=True)]
+        return list(map("\t".join, zip(*written, strict=True)))
 
     return lines
+
+
+def _columns(names: Sequence[str]) -> Callable[[Sequence[Mapping[str, Any]]], Iterable[Sequence[Any]]]:
+    """A function that gives rows' values column by column."""
+    values_of = itemgetter(*names)
+    if len(names) == 1:
+        return lambda rows: [list(map(values_of, rows))]
+    return lambda rows: zip(*map(values_of, rows), strict=True)
 
 
 class _NotScalarError(Exception):
@@ -39,22 +52,21 @@ def escaped(text: str) -> str:
     """Text as COPY's text format writes it."""
     if "\\" in text:
         text = text.replace("\\", "\\\\")
-    if not text.isprintable():
+    if "\n" in text or "\t" in text or "\r" in text:
         text = text.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     return text
 
 
-def _json(values: list[Any]) -> list[str]:
+def _json(values: Sequence[Any]) -> Sequence[str]:
     texts = json_lines(values).replace("\\", "\\\\").split("\n")
     return [_NULL if value is None else text for value, text in zip(values, texts, strict=True)]
 
 
-def _scalars(values: list[Any]) -> list[str]:
+def _scalars(values: Sequence[Any]) -> Sequence[str]:
     kinds = set(map(type, values))
     if kinds == {str}:
         joined = "".join(values)
-        needs_none = "\\" not in joined and joined.isprintable()
-        return values if needs_none else list(map(escaped, values))
+        return list(map(escaped, values)) if any(char in joined for char in _SPECIAL) else values
     if kinds <= {int, Decimal}:
         return list(map(str, values))
     if kinds == {type(None)}:
@@ -75,7 +87,8 @@ def _scalar(value: Any) -> str:
 
 
 def _no_scalar(table: str, columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> SchemaMismatch:
-    names = [c.name for c in columns if any(isinstance(row[c.name], (list, dict)) for row in rows)]
+    scalars = [column for column in columns if column.carriage is Carriage.TEXT]
+    names = [c.name for c in scalars if any(isinstance(row[c.name], (list, dict)) for row in rows)]
     return SchemaMismatch(
         f"table {table}: the state holds a list or an object for {', '.join(names)}, whose type takes neither",
         "bring both ends to the same schema (`vibey-actions migrate`), then sync",

@@ -156,11 +156,9 @@ class _Load:
 
     def lines(self, batch: Batch) -> bytes:
         """The batch as COPY input."""
-        columns = self.table.table.columns
         rows: list[dict[str, Any]] = batch.values if batch.values is not None else decode(b"[" + batch.text + b"]")
-        for row in rows:
-            if tuple(row) != columns:
-                check_columns(self.table.table, tuple(row))
+        for columns in [batch.columns] if batch.columns is not None else map(tuple, rows):
+            check_columns(self.table.table, columns)
         self.rows += len(rows)
         self.bounds.rows(keys(batch, self.table.table.key), len(batch.text))
         if self.digests is not None:

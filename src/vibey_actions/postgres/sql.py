@@ -36,4 +36,4 @@ def value(name: str) -> str:
 
 def bound(text: str) -> bytes:
     """SQL made of names and ``value`` places as psycopg takes it: a ``%`` in a name is no placeholder."""
-    return re.sub("\0([a-z_]+)\0", r"%(\1)s", text.replace("%", "%%")).encode()
+    return re.sub("\0([a-z_0-9]+)\0", r"%(\1)s", text.replace("%", "%%")).encode()

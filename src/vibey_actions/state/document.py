@@ -11,13 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
+from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from vibey_actions.errors import Unreadable
-from vibey_actions.rows.canonical import NotJson, decode, encode
+from vibey_actions.rows.canonical import NotJson, decode, encode, encode_each
 from vibey_actions.state.identity import NO_FOLDS, Fold, Folds, folded
 from vibey_actions.state.scanner import Batch, Scanner
 
@@ -53,11 +54,15 @@ def keys_of(text: bytes, key: tuple[str, ...], folds: Mapping[str, Fold] = _NOT_
         else:
             parts = [msgspec.structs.astuple(struct) for struct in _key_decoder(key).decode(b"[" + text + b"]")]
     except (msgspec.MsgspecError, RecursionError, KeyError):
-        raise Unreadable(f"the state holds a row without the key column(s) {', '.join(key)}") from None
+        raise _no_key(key) from None
     if not folds:
         return [b"[" + b",".join(map(bytes, part)) + b"]" for part in parts]
     found = [folds.get(column) for column in key]
     return [b"[" + b",".join(map(folded, found, map(bytes, part))) + b"]" for part in parts]
+
+
+def _no_key(key: Sequence[str]) -> Unreadable:
+    return Unreadable(f"the state holds a row without the key column(s) {', '.join(key)}")
 
 
 def key_of(row: Mapping[str, Any], key: Sequence[str], folds: Mapping[str, Fold]) -> bytes:
@@ -188,20 +193,29 @@ class _RowCheck:
         if rewritten[1:-1] != batch.text:
             raise Unreadable(f"the state's rows of {self._name} are not canonical text")
         batch.values = values
-        self._check_columns(values)
+        batch.columns = self._check_columns(values)
         if self._key is None:
             return
-        batch.keys = keys_of(batch.text, self._key, batch.folds)
+        batch.keys = self._keys(values, self._key, batch.folds)
         if any(left >= right for left, right in pairwise([self._last, *batch.keys])):
             raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key")
         self._last = batch.keys[-1]
 
-    def _check_columns(self, rows: list[Any]) -> None:
-        if not all(type(row) is dict for row in rows):
+    def _check_columns(self, rows: list[Any]) -> tuple[str, ...]:
+        if set(map(type, rows)) != {dict}:
             raise Unreadable(f"the state holds a row of {self._name} that is no object")
         columns = self._columns = rows[0].keys() if self._columns is None else self._columns
-        if any(row.keys() != columns for row in rows):
+        if any(map(columns.__ne__, map(dict.keys, rows))):
             raise Unreadable(f"the state's rows of {self._name} do not all have the same columns")
+        return tuple(columns)
+
+    def _keys(self, rows: list[Any], key: tuple[str, ...], folds: Mapping[str, Fold]) -> list[bytes]:
+        # The rows are canonical and have the same columns: so the text of a value is what it is encoded as.
+        if not all(column in rows[0] for column in key):
+            raise _no_key(key)
+        if folds:
+            return [key_of(row, key, folds) for row in rows]
+        return encode_each(map(itemgetter(*key), rows) if len(key) > 1 else ([row[key[0]]] for row in rows))
 
 
 def _row_start(batch: Batch) -> bytes:

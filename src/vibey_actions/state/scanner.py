@@ -12,7 +12,7 @@ from vibey_actions.errors import Unreadable
 from vibey_actions.rows.canonical import decode
 from vibey_actions.state.identity import Fold
 
-WINDOW = 512 * 1024
+WINDOW = 128 * 1024
 """How much text is looked at at a time, in bytes."""
 
 MAX_ROW = 1024 * 1024 * 1024
@@ -26,10 +26,11 @@ class Batch:
     """Some consecutive rows of a table: ``text`` is the rows joined by commas.
 
     ``folds`` says by key column what of its text does not count. ``rows`` is each one by itself; ``values`` are
-    the rows decoded and ``keys`` their keys, both only where a check has needed them already.
+    the rows decoded, ``keys`` their keys and ``columns`` those that every one has, in order; all three only where a
+    check has needed them already.
     """
 
-    __slots__ = ("_rows", "folds", "keys", "size", "text", "values")
+    __slots__ = ("_rows", "columns", "folds", "keys", "size", "text", "values")
 
     def __init__(self, text: bytes, size: int, *, rows: list[msgspec.Raw] | None, values: list[Any] | None) -> None:
         self.text = text
@@ -37,6 +38,7 @@ class Batch:
         self._rows = rows
         self.values = values
         self.keys: list[bytes] | None = None
+        self.columns: tuple[str, ...] | None = None
         self.folds: Mapping[str, Fold] = {}
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vibey_actions.rows import canonical as canonical_module
-from vibey_actions.rows.canonical import NotJson, canonical, decode, encode, json_lines, key_text
+from vibey_actions.rows.canonical import NotJson, canonical, decode, encode, encode_each, json_lines, key_text
 
 VECTORS = Path(__file__).parents[2] / "data" / "format-1"
 
@@ -225,6 +225,7 @@ def test_text_beyond_ascii_is_escaped_alike_whether_there_is_little_or_much(monk
     """The two ways of escaping give the same text, also around backslashes, quotes and control characters."""
     alphabet = ["é", "日", "😀", "\\", '"', "a", "\x01", "\x02", "\x7f", "\u2028", "\n", "\\u0001", "\\u0002", "\uffff"]
     choose = random.Random(7)  # noqa: S311 - test data
+    monkeypatch.setattr(canonical_module, "_SPARSE", 1 << 30)
     for _ in range(500):
         value = {"".join(choose.choices(alphabet, k=choose.randint(0, 30))): choose.choices(alphabet, k=40)}
         monkeypatch.setattr(canonical_module, "_FEW", 1 << 30)
@@ -232,3 +233,19 @@ def test_text_beyond_ascii_is_escaped_alike_whether_there_is_little_or_much(monk
         monkeypatch.setattr(canonical_module, "_FEW", -1)
         assert encode(value) == little
         assert decode(little) == value
+
+
+@pytest.mark.parametrize("run", ["é", "日本", "😀" * 8, "é" * 9, "日" * 1000, "\uffff\U0010ffff"])
+def test_a_little_beyond_ascii_in_a_long_text_is_escaped_as_python_does(run: str) -> None:
+    """Runs of any length in much plain text are written as the json module writes them, each time that they come."""
+    value = ("plain " * 10_000).join([run] * 3)
+    assert encode([value, value]) == json.dumps([value, value], separators=(",", ":")).encode()
+
+
+def test_many_values_are_each_encoded_as_one_is() -> None:
+    """Encoding many at once gives the same texts, plain or not; one that cannot be encoded refuses them all."""
+    plain = [["a", 1], ("b", Decimal("1.00")), None, {"z": True, "a": []}]
+    for values in ([], plain, [*plain, "é😀"], [*plain, "\x7f"]):
+        assert encode_each(values) == [encode(value) for value in values]
+    with pytest.raises(NotJson):
+        encode_each([*plain, "\ud800"])
