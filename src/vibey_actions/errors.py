@@ -175,6 +175,18 @@ class TooFarBehind(RemoteFailed):
     code = "too-far-behind"
 
 
+class ArtifactGone(RemoteFailed):
+    """An export that was asked for has expired, was deleted, or never was there; it is never read as an empty state."""
+
+    code = "artifact-gone"
+
+
+class ArtifactUnusable(RemoteFailed):
+    """An artifact is not the export that its name says: cut, damaged, too large, or of another content."""
+
+    code = "artifact-unusable"
+
+
 class TooManyDeletes(VibeyError):
     """A sync would delete more rows than ``--max-deletes`` allows."""
 
