@@ -35,7 +35,7 @@ def check(tag: str, source: str) -> None:
 
 def notes(tag: str, changelog: str) -> str:
     """What the changelog says of the version. Exits where it says nothing."""
-    found = re.search(rf"^## \[?{re.escape(tag[1:])}\]?[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
+    found = re.search(rf"^## \[?{re.escape(tag[1:])}\]?(?!\S)[^\n]*\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
     if found is None or not found[1].strip():
         sys.exit(f"error: CHANGELOG.md has no section {tag[1:]}: rename [Unreleased] and say what changed")
     return found[1].strip() + "\n"

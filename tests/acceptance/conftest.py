@@ -6,12 +6,15 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.support.act import Act
+from tests.support.act.machine import installed
+from tests.support.github_server import GitHubServer
 from vibey_actions.keys import format_key
 
 PROGRAMS = Path(sys.executable).parent
@@ -66,3 +69,23 @@ def bare_repository(tmp_path: Path) -> Path:
     path = tmp_path / "state.git"
     subprocess.run(["git", "init", "--quiet", "--bare", str(path)], check=True)
     return path
+
+
+@pytest.fixture(scope="session")
+def github(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GitHubServer]:
+    """The local GitHub that all runs of this process share."""
+    with GitHubServer(tmp_path_factory.mktemp("github")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+
+
+@pytest.fixture(scope="session")
+def act(tmp_path_factory: pytest.TempPathFactory, github: GitHubServer, shared_folder: Path) -> Act:
+    """Workflows run for real; the action's environment is installed already in every job's RUNNER_TEMP."""
+    return Act(tmp_path_factory.mktemp("act"), github, shared_folder, installed(shared_folder))

@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.act import render
+from tests.support.act.machine import SYSTEM, pip_settings, python_folder
 from tests.support.act.outcome import Outcome
 from tests.support.github_server import GitHubServer, Repository
 from tests.support.github_server.permissions import JobToken
 
 ACT = Path(sys.executable).parent / "act"
 UPLOAD = "actions/upload-artifact@bbbca2ddaa5d8feaa63e36b76fdaad77386f024f"
-LABELS = ("ubuntu-24.04", "ubuntu-latest")
-SYSTEM = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+SETUP_PYTHON = "actions/setup-python@ece7cb06caefa5fff74198d8649806c4678c61a1"
+LABELS = ("ubuntu-24.04", "ubuntu-latest", "macos-15")
 PATIENCE = 240
 
 
@@ -32,11 +33,13 @@ PATIENCE = 240
 class Act:
     """What all runs share: a folder, the local GitHub, this repository's copy, the store of artifacts.
 
-    ``seed`` is a folder whose files every job finds in its RUNNER_TEMP: an environment that is installed already.
+    ``shared`` is a folder for what several of these may share. ``seed`` is one whose files every job finds in its
+    RUNNER_TEMP: an environment that is installed already.
     """
 
     folder: Path
     github: GitHubServer
+    shared: Path
     seed: Path | None = None
     outcomes: list[Outcome] = field(default_factory=list)
 
@@ -44,17 +47,11 @@ class Act:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.store = self.folder / "artifacts"
         self.tool = render.tool(self.folder / "tool", self.seed)
-        self.python = self._python()
+        self.python = python_folder(self.shared)
+        self.pip = pip_settings()
         self.upload = self._upload()
         self._lock = threading.Lock()
         self._last = 1000
-
-    def _python(self) -> Path:
-        """A folder with the ``python3`` that a runner has: this one, without what tests installed."""
-        folder = self.folder / "bin"
-        folder.mkdir()
-        (folder / "python3").symlink_to(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
-        return folder
 
     def _upload(self) -> Path:
         folder = self.folder / "upload-artifact"
@@ -130,9 +127,14 @@ class Adopter:
         run_id: int | None = None,
         attempt: int = 1,
         read_only: bool = False,
-        job: str | None = None,
+        ref: str = "",
+        programs: Path | None = None,
     ) -> Run:
-        """Start a run. ``payload`` is the whole event's, ``read_only`` caps the token as for a fork's pull request."""
+        """Start a run on ``ref`` (default: the default branch).
+
+        ``payload`` is the whole event's, ``read_only`` caps the token as for a fork's pull request, ``programs`` is a
+        folder that comes first on the PATH.
+        """
         run_id = run_id or self.act.number()
         folder = self.act.folder / "runs" / f"{run_id}-{attempt}"
         folder.mkdir(parents=True)
@@ -142,10 +144,11 @@ class Adopter:
         token = self._token(source, read_only=read_only)
         given = {"GITHUB_TOKEN": token, **(secrets or {})}
         command = [str(ACT), event, "-W", str(folder / workflow), "-e", str(folder / "event.json")]
-        command += [*self._options(folder, run_id, attempt), *(["-j", job] if job else [])]
+        command += self._options(folder, run_id, attempt)
+        command += ["--env", f"GITHUB_REF={ref}", "--env", f"GITHUB_REF_NAME={ref.split('/', 2)[2]}"] if ref else []
         command += [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
         command += [word for name, value in (variables or {}).items() for word in ("--var", f"{name}={value}")]
-        return Run(self.act, command, self.checkout, folder)
+        return Run(self.act, command, self.checkout, folder, programs)
 
     def _options(self, folder: Path, run_id: int, attempt: int) -> list[str]:
         act = self.act
@@ -158,9 +161,10 @@ class Adopter:
             "PAGER": "cat",
             "TERM": "dumb",
             "NO_COLOR": "1",
-            **pip_settings(),
+            **act.pip,
         }
-        local = {f"{render.TOOL}@v1": act.tool, render.SELF: act.tool, UPLOAD: act.upload}
+        local = {f"{render.TOOL}@v1": act.tool, render.SELF: act.tool}
+        local |= {UPLOAD: act.upload, SETUP_PYTHON: Path(__file__).parent / "setup_python"}
         words = ["--action-cache-path", str(folder / "cache"), "--no-cache-server", "--rm", "--json"]
         words += ["--concurrent-jobs", "1", "--insecure-secrets"]
         words += [word for label in LABELS for word in ("-P", f"{label}=-self-hosted")]
@@ -196,17 +200,6 @@ class Adopter:
         return (own if uses.startswith("./") and own.exists() else render.ROOT / place).read_text("utf-8")
 
 
-def pip_settings() -> dict[str, str]:
-    """Where this machine's pip gets packages from, for the steps, which have another home."""
-    done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
-    found = {}
-    for line in done.stdout.splitlines():
-        name, _, value = line.partition("=")
-        option = name.rpartition(".")[2].upper().replace("-", "_")
-        found[f"PIP_{option}"] = " ".join(value.strip("'\"").replace("\\n", " ").split())
-    return found
-
-
 @dataclass
 class Run:
     """A run that was started. ``cancel`` is what the button does: steps with ``always()`` still run."""
@@ -215,11 +208,13 @@ class Run:
     command: list[str]
     checkout: Path
     folder: Path
+    programs: Path | None = None
 
     def __post_init__(self) -> None:
         home = self.folder / "home"
         home.mkdir()
-        env = {"PATH": f"{self.act.python}:{SYSTEM}", "HOME": str(home), "LANG": "C.UTF-8"}
+        first = f"{self.programs}:" if self.programs else ""
+        env = {"PATH": f"{first}{self.act.python}:{SYSTEM}", "HOME": str(home), "LANG": "C.UTF-8"}
         self._lines, self._said = (self.folder / "act.json").open("wb+"), (self.folder / "act.log").open("wb+")
         self.process = subprocess.Popen(
             self.command,

@@ -81,7 +81,7 @@ def _unqueue(part: dict[str, Any]) -> None:
 def _steps(steps: list[dict[str, Any]], seed: Path | None) -> list[dict[str, Any]]:
     kept = [_own(step) for step in steps if "workflow_repository" not in str(step.get("with", {}).get("repository"))]
     own = _TOKEN.sub(JOB_TOKEN, yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=1000))
-    first = {"name": "Seed RUNNER_TEMP", "shell": "bash", "run": f'cp -al "{seed}/." "$RUNNER_TEMP/"'}
+    first = {"name": "Seed RUNNER_TEMP", "shell": "bash", "run": f'cp -a "{seed}/." "$RUNNER_TEMP/"'}
     return [*([first] if seed else []), *yaml.safe_load(own)]
 
 
@@ -91,6 +91,7 @@ def _own(step: dict[str, Any]) -> dict[str, Any]:
 
 def tool(target: Path, seed: Path | None) -> Path:
     """A copy of this working tree's action and workflows."""
+    target.mkdir()
     for name in (*TAKEN, *(one.name for one in ROOT.glob("requirements*.txt"))):
         source, copy = ROOT / name, target / name
         if source.is_dir():

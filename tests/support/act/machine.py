@@ -1,0 +1,52 @@
+"""The machine that stands for a runner: its python3, its pip settings, and the action's environment made once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.act.render import ROOT
+
+SYSTEM = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+
+def python_folder(shared: Path) -> Path:
+    """A folder with the ``python3`` that a runner has: this one, without what tests installed."""
+    folder = shared / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    link = folder / "python3"
+    if not link.is_symlink():
+        aside = folder / f".python3-{os.getpid()}"
+        aside.symlink_to(Path(getattr(sys, "_base_executable", sys.executable)).resolve())
+        aside.replace(link)
+    return folder
+
+
+def pip_settings() -> dict[str, str]:
+    """Where this machine's pip gets packages from, for steps, whose home is another."""
+    done = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        name, _, value = line.partition("=")
+        option = name.rpartition(".")[2].upper().replace("-", "_")
+        found[f"PIP_{option}"] = " ".join(value.strip("'\"").replace("\\n", " ").split())
+    return found
+
+
+def installed(shared: Path) -> Path:
+    """A folder like a RUNNER_TEMP in which a step of the action has installed it. Several processes may ask at once."""
+    seed = shared / "seed"
+    seed.mkdir(parents=True, exist_ok=True)
+    env = {"PATH": f"{python_folder(shared)}:{SYSTEM}", "HOME": str(shared), "RUNNER_TEMP": str(seed), **pip_settings()}
+    # Outside of a run the step itself refuses, after the install.
+    command = ["sh", str(ROOT / "action" / "step.sh")]
+    done = subprocess.run(
+        command, env={**env, "VIBEY_INPUT_STEP": "open"}, cwd=shared, capture_output=True, text=True, check=False
+    )
+    assert list(seed.glob("*/*/bin/python")), done.stdout + done.stderr
+    for leftover in (path for path in seed.iterdir() if not list(path.glob("*/bin/python"))):
+        shutil.rmtree(leftover, ignore_errors=True)
+    return seed
