@@ -25,6 +25,7 @@ from psycopg.conninfo import make_conninfo
 
 from vibey_actions.errors import DatabaseFailed
 from vibey_actions.postgres.binaries import find_binaries
+from vibey_actions.postgres.detached import Detached
 from vibey_actions.postgres.unprivileged import Account, account, reach
 from vibey_actions.text import visible
 
@@ -65,14 +66,16 @@ class Server:
     """A running server. ``folder`` holds its data and log; None means a temporary one, removed at the end.
 
     ``durable=False`` gives up safety against a power cut for speed (tests). ``binaries`` is the folder with initdb
-    and postgres; left out, they are looked for. Use as a context manager, or ``start`` and ``stop``. A server whose
-    process was killed is stopped by a watchdog.
+    and postgres; left out, they are looked for. ``environment`` are variables of the server's process besides the few
+    it has. Use as a context manager, or ``start`` and ``stop``. A server whose process was killed is stopped by a
+    watchdog, unless ``detach`` let it outlive that.
     """
 
     folder: Path | None = None
     binaries: Path | None = None
     durable: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.port = 0
@@ -134,6 +137,17 @@ class Server:
         for folder in self._temporary:
             shutil.rmtree(folder, ignore_errors=True)
         self._temporary.clear()
+
+    def detach(self) -> Detached:
+        """Let the server outlive this process; what comes back is all it takes to end it later."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            raise DatabaseFailed("the PostgreSQL that was to outlive this process has ended", "run it again")
+        self._dismiss_watchdog()
+        process.returncode = 0  # nobody here waits for it any more
+        self._process = None
+        folders, self._temporary = self._temporary, []
+        return Detached(self._root, tuple(one for one in folders if self._root not in one.parents), process.pid)
 
     def _make_folders(self) -> None:
         if self.folder is None:
@@ -254,7 +268,7 @@ class Server:
             return connection.execute("SELECT current_setting('cluster_name')").fetchone() == (self._nonce,)
 
     def _child(self) -> dict[str, object]:
-        environment = {"PATH": os.defpath, "LC_ALL": "C"}
+        environment = {**self.environment, "PATH": os.defpath, "LC_ALL": "C"}
         owner = self._account
         user = {} if owner is None else {"user": owner.uid, "group": owner.gid, "extra_groups": []}
         return {"env": environment, "cwd": str(self._root), "umask": 0o077, **user}
