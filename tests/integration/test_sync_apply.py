@@ -395,17 +395,26 @@ def test_a_trigger_that_rewrites_what_is_written_is_refused(ends: Ends) -> None:
     assert other.value("SELECT count(*) FROM state_sync") == 0
 
 
-def test_rows_that_a_trigger_adds_are_not_taken_for_the_branchs(ends: Ends) -> None:
-    """A trigger that writes beside what is applied makes rows of this database: the next sync pushes them."""
-    schema = "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE log (id text PRIMARY KEY)"
-    one = ends.make(schema)
-    other = ends.make(schema, trigger("t", "AFTER INSERT", "INSERT INTO log VALUES ('by trigger ' || NEW.id);"))
+def test_rows_written_just_before_the_locks_are_not_taken_for_the_branchs(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that comes between the read and the locks makes rows of this database: the next sync pushes them."""
+    one, other = ends.pair("CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE log (id text PRIMARY KEY)")
     one.run("INSERT INTO t VALUES (1)", "INSERT INTO log VALUES ('by one')")
     one.sync()
+    real = apply_module.lock
+
+    def late(*arguments: object) -> None:
+        other.run("INSERT INTO log VALUES ('by another')", "INSERT INTO t VALUES (2)")
+        real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(apply_module, "lock", late)
     other.sync()
-    assert other.rows("log") == ['("by one")', '("by trigger 1")']
+    monkeypatch.undo()
+    assert other.rows("log") == ['("by another")', '("by one")']
     level(other, one)
-    assert one.rows("log") == ['("by one")', '("by trigger 1")']
+    assert one.rows("log") == ['("by another")', '("by one")']
+    assert one.rows("t") == ["(1)", "(2)"]
 
 
 def test_no_push_with_changes_at_both_ends(ends: Ends) -> None:

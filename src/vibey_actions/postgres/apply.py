@@ -21,6 +21,7 @@ from vibey_actions.postgres.constraints import Link, read_links
 from vibey_actions.postgres.counters import advance_counters, advance_sequences
 from vibey_actions.postgres.integrity import broken_links, broken_rows, refuse
 from vibey_actions.postgres.staging import Stage
+from vibey_actions.postgres.strays import Written, carry_watched
 from vibey_actions.postgres.tables import Catalog
 from vibey_actions.postgres.triggers import Silenced, rewritten
 from vibey_actions.postgres.writing import write
@@ -46,7 +47,7 @@ def apply(
     the tables of which this database has changes that the branch lacks: there the rows as they are to be were never
     together anywhere. Raises StateMoved where a row is not what the snapshot
     read or a lock is not to be had, Conflicts where the rows break constraints of this database, RowRefused where a
-    trigger rewrote what was written, DatabaseFailed where PostgreSQL refuses.
+    trigger rewrote what was written, or wrote more, DatabaseFailed where PostgreSQL refuses.
     """
     lock(connection, catalog, changes)
     stages = _staged(connection, catalog, changes)
@@ -58,9 +59,14 @@ def apply(
     chunks = {name: _Chunks(stages[name], agreements[name], changes[name]) for name in stages if name in agreements}
     for touched in chunks.values():
         touched.before(connection)
-    write(connection, catalog, stages, links)
-    for name, stage in stages.items():
-        _check_written(connection, stage, changes[name])
+
+    def carry() -> Mapping[str, Written]:
+        beside = write(connection, catalog, stages, links)
+        for name, stage in stages.items():
+            _check_written(connection, stage, changes[name])
+        return beside
+
+    carry_watched(connection, catalog, stages, carry)
     silenced.restore(connection)
     for stage in stages.values():
         advance_sequences(connection, stage)

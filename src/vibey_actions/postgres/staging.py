@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Set
 from dataclasses import dataclass, field
 
 import psycopg
@@ -30,12 +31,17 @@ _EXACT_EQUALITY = frozenset(
 class Stage:
     """A temporary table ``name``: number, operation (i, u, d), key, and one column c0, c1, ... per carried column.
 
-    ``operations`` are those that occur in it.
+    ``counts`` says how often each operation occurs in it.
     """
 
     table: PgTable
     name: str
-    operations: set[str] = field(default_factory=set)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def operations(self) -> Set[str]:
+        """Those that occur in it."""
+        return self.counts.keys()
 
     @classmethod
     def make(cls, connection: psycopg.Connection, table: PgTable, number: int, changes: Spool) -> Stage:
@@ -60,7 +66,7 @@ class Stage:
                 f"{number}\t{operation(change)}\t{escaped(change.key.decode('ascii'))}\t"
                 for number, change in enumerate(group, first)
             )
-            self.operations.update(map(operation, group))
+            self.counts.update(map(operation, group))
             rows = [self._row(change) for change in group]
             yield "".join(f"{head}{line}\n" for head, line in zip(heads, lines(rows), strict=True)).encode()
 

@@ -20,7 +20,8 @@ from vibey_actions.postgres.tables import Catalog, PgTable
 from vibey_actions.rows.canonical import decode
 from vibey_actions.text import visible
 
-_FIRING: Final = "OA"
+FIRING: Final = "OA"
+"""When a trigger fires in our sessions, as the letters of pg_trigger say."""
 _COMMANDS: Final = {"O": "ENABLE", "A": "ENABLE ALWAYS", "R": "ENABLE REPLICA", "D": "DISABLE"}
 _OTHERWISE: Final = "rows are not what was written"
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -58,9 +59,9 @@ class Silenced:
         if not declared:
             return cls(())
         found = triggers_of(connection, declared)
-        touched = {trigger.root for trigger in found if trigger.fires in _FIRING}
+        touched = {trigger.root for trigger in found if trigger.fires in FIRING}
         for trigger in found:
-            if trigger.fires in _FIRING:
+            if trigger.fires in FIRING:
                 trigger.set(connection, "D")
         return cls(tuple(trigger for trigger in found if trigger.root in touched))
 
@@ -108,7 +109,7 @@ def rewritten_load(connection: psycopg.Connection, table: PgTable, surplus: int,
 
 def cause_in(connection: psycopg.Connection, table: PgTable) -> str:
     """Who may have made something else of what was written to ``table``."""
-    names = sorted({visible(trigger.name) for trigger in triggers_of(connection, [table]) if trigger.fires in _FIRING})
+    names = sorted({visible(trigger.name) for trigger in triggers_of(connection, [table]) if trigger.fires in FIRING})
     if names:
         return f"its trigger{'s' if len(names) > 1 else ''} {', '.join(names)} may have done that"
     return "a rule, or a trigger of another table, may have done that"
@@ -116,13 +117,18 @@ def cause_in(connection: psycopg.Connection, table: PgTable) -> str:
 
 def advice(table: PgTable) -> str:
     """What helps against triggers that rewrite rows of ``table``."""
-    section = table.name if _BARE_KEY.fullmatch(table.name) else '"' + re.sub(r'(["\\])', r"\\\1", table.name) + '"'
+    section = section_of(table)
     off = f'declare [tables.{section}] triggers = "off" in .github/vibey-state.toml, so that they do not fire then'
     if table.triggers_off:
         off = "have it leave rows alone that application_name 'vibey-actions sync' writes"
     return (
         f"a row that is rewritten on every sync never comes to rest: {off}, or exclude the table; nothing was written"
     )
+
+
+def section_of(table: PgTable) -> str:
+    """The table's name as the configuration file has it behind ``tables.``."""
+    return table.name if _BARE_KEY.fullmatch(table.name) else '"' + re.sub(r'(["\\])', r"\\\1", table.name) + '"'
 
 
 def _differing(meant: dict[str, Any], found: dict[str, Any]) -> list[str]:

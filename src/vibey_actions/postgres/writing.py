@@ -25,6 +25,7 @@ from vibey_actions.postgres.integrity import broken_links, broken_rows, refuse
 from vibey_actions.postgres.links import Stages, misled, moves_away
 from vibey_actions.postgres.sql import bound, identifier, identifiers, value
 from vibey_actions.postgres.staging import Stage
+from vibey_actions.postgres.strays import Written, strays, written
 from vibey_actions.postgres.swaps import HeldError, Untangled, untangle
 from vibey_actions.postgres.tables import Catalog
 from vibey_actions.text import visible
@@ -65,8 +66,10 @@ class _RefusedError(Exception):
         return translate(self.error, self.doing)
 
 
-def write(connection: psycopg.Connection, catalog: Catalog, stages: Stages, links: Sequence[Link]) -> None:
-    """Carry the changes over; all constraints are checked when it returns.
+def write(
+    connection: psycopg.Connection, catalog: Catalog, stages: Stages, links: Sequence[Link]
+) -> dict[str, Written]:
+    """Carry the changes over; all constraints are checked when it returns. Returns what else was written, by table.
 
     Raises Conflicts, naming every pair of rows, where the rows do not keep this database's constraints together,
     RowRefused where values cannot be passed on, DatabaseFailed for what PostgreSQL refuses for another reason.
@@ -78,12 +81,12 @@ def write(connection: psycopg.Connection, catalog: Catalog, stages: Stages, link
     writer = _Writer(connection, catalog, stages, links)
     while True:
         try:
-            refused = _tried(connection, writer, plan)
+            refused = _tried(connection, catalog, writer, plan)
         except HeldError as held:
             plan = _without_links_to(held, links, plan)
             continue
         if refused is None:
-            return
+            return writer.strays
         if not looked:
             # Somebody may have written between the look at the rows and the locks.
             refuse(
@@ -105,12 +108,14 @@ def _without_links_to(held: HeldError, links: Sequence[Link], plan: _Plan) -> _P
     return replace(plan, aside=plan.aside | more)
 
 
-def _tried(connection: psycopg.Connection, writer: _Writer, plan: _Plan) -> _RefusedError | None:
+def _tried(connection: psycopg.Connection, catalog: Catalog, writer: _Writer, plan: _Plan) -> _RefusedError | None:
     try:
         with connection.transaction():
             writer.clear(plan)
+            before = written(connection, catalog.tables.values())
             with own_search_path(connection):
                 writer.carry(plan)
+            writer.strays = strays(before, written(connection, catalog.tables.values()), writer.stages)
     except _RefusedError as refused:
         return refused
     return None
@@ -136,6 +141,7 @@ class _Writer:
     constraints: Constraints | None = None
     there: Sequence[Link] = ()
     aside: Sequence[Link] = ()
+    strays: dict[str, Written] = field(default_factory=dict)
     untangled: dict[str, Untangled] = field(default_factory=dict)
     given: dict[str, list[str]] = field(default_factory=dict)
 
