@@ -13,6 +13,7 @@ import typer
 
 from vibey_actions import __version__
 from vibey_actions.cli import action, console, failure, signals
+from vibey_actions.cli.doctor import doctor
 from vibey_actions.cli.export import export
 from vibey_actions.cli.forget import forget, forget_table
 from vibey_actions.cli.import_ import import_
@@ -55,6 +56,7 @@ for _name, _step in {
 }.items():
     steps.command(_name)(_step)
 app.command("init")(init)
+app.command("doctor")(doctor)
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from vibey_actions.errors import SettingError
@@ -14,6 +16,9 @@ from vibey_actions.remotes.cache import SealedCache, default_cache_folder
 from vibey_actions.remotes.origin import discover_repository
 from vibey_actions.remotes.places import parse_place, watermark_name
 from vibey_actions.remotes.words import Notice, silent
+
+if TYPE_CHECKING:
+    from vibey_actions.remotes.inspection import Inspection
 
 DEFAULT_API = "https://api.github.com"
 _TOKEN_NAMES = ("GH_TOKEN", "GITHUB_TOKEN")
@@ -64,6 +69,27 @@ def open_remote(
         notice=notice,
         wait_cap=wait_cap,
     )
+
+
+def open_inspection(
+    *,
+    env: Mapping[str, str],
+    repository: str = "",
+    folder: Path | None = None,
+    notice: Notice = silent,
+    clock: Callable[[], float] = time.time,
+) -> Inspection:
+    """Questions about the GitHub repository that ``open_remote`` would keep the branch in. Raises SettingError.
+
+    Nothing is waited for: a rate limit is an answer as well.
+    """
+    from vibey_actions.remotes.http import Api
+    from vibey_actions.remotes.inspection import Inspection
+
+    api_url = parse_api_url(env.get("GITHUB_API_URL", "") or DEFAULT_API)
+    name = parse_repository(repository) if repository else discover_repository(folder or Path.cwd(), api_url, env)
+    api = Api(api_url, find_token(env, api_url), notice=notice, wait_cap=0, clock=clock)
+    return Inspection(name, api, clock)
 
 
 def parse_api_url(text: str) -> str:

@@ -9,8 +9,8 @@ It answers as GitHub does, counts what it was asked, and fails on demand:
         assert github.count("PATCH", "git/refs") == 1
 """
 
-from tests.support.github_server import faults
+from tests.support.github_server import faults, rules
 from tests.support.github_server.repository import Repository
 from tests.support.github_server.server import GitHubServer, Seen
 
-__all__ = ["GitHubServer", "Repository", "Seen", "faults"]
+__all__ = ["GitHubServer", "Repository", "Seen", "faults", "rules"]

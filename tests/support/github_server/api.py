@@ -30,6 +30,8 @@ class Call:
     raw_blobs: bool = True
     tree_limit: int = 100_000
     page_size: int | None = None
+    artifacts: Any = None
+    blobs: str = ""
 
     def part(self, name: str) -> str:
         return unquote(self.match[name])
@@ -275,5 +277,6 @@ def _paged(call: Call, found: list[Any], default: int, shape: Callable[[Any], An
     size, page = int(call.query.get("per_page", default)), int(call.query.get("page", 1))
     reply = as_json([shape(one) for one in found[(page - 1) * size : page * size]])
     if page * size < len(found):
-        reply.headers["Link"] = f'<{call.url}?page={page + 1}>; rel="next"'
+        last = -(-len(found) // size)
+        reply.headers["Link"] = f'<{call.url}?page={page + 1}>; rel="next", <{call.url}?page={last}>; rel="last"'
     return reply

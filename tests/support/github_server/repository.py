@@ -6,6 +6,7 @@ import subprocess
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.github_server.replies import Refusal, not_found
 
@@ -22,7 +23,7 @@ _FAST = ("-c", "core.compression=0", "-c", "core.looseCompression=0", "-c", "cor
 
 @dataclass
 class Repository:
-    """``rules`` maps a branch to the message with which a ruleset refuses to move it."""
+    """``rules`` maps a branch to the message with which a ruleset refuses to move it; see rules.py for ``arranged``."""
 
     path: Path
     name: str
@@ -30,6 +31,7 @@ class Repository:
     private: bool
     default_branch: str
     rules: dict[str, str] = field(default_factory=dict)
+    arranged: dict[str, Any] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     @classmethod

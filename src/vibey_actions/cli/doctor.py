@@ -1,0 +1,56 @@
+"""``doctor``: everything a sync needs, checked before it is needed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from vibey_actions.cli import console, session
+from vibey_actions.cli.options import Json
+
+if TYPE_CHECKING:
+    from vibey_actions.checks.finding import Finding
+
+
+def doctor(*, as_json: Json = False) -> None:
+    """Check all that a sync needs, say what cures each finding; ends with 1 where one stops a sync. Writes nothing."""
+    from vibey_actions.checks.doctor import examine, exit_code
+    from vibey_actions.checks.facts import Facts
+
+    findings = []
+    with Facts(os.environ, session.working_folder()) as facts:
+        for finding in examine(facts):
+            findings.append(finding)
+            if not as_json:
+                _say(finding)
+    if as_json:
+        console.json_line({"findings": [_object(finding) for finding in findings]})
+    else:
+        _sum(findings)
+    if code := exit_code(findings):
+        raise typer.Exit(code)
+
+
+def _say(finding: Finding) -> None:
+    console.out(f"{finding.level.value:8} {finding.check}: {finding.text}")
+    if finding.cure:
+        console.out(f"{'':8} -> {finding.cure}")
+
+
+def _sum(findings: list[Finding]) -> None:
+    counts = {
+        level: sum(finding.level.value == level for finding in findings) for level in ("problem", "unknown", "note")
+    }
+    console.out()
+    if counts["problem"]:
+        console.out(f"{counts['problem']} finding(s) stop a sync")
+    else:
+        console.out("nothing that was checked stops a sync")
+    if counts["unknown"]:
+        console.out(f"{counts['unknown']} check(s) could not be made")
+
+
+def _object(finding: Finding) -> dict[str, str]:
+    return {"check": finding.check, "level": finding.level.value, "text": finding.text, "cure": finding.cure}
