@@ -78,7 +78,7 @@ def _reading(archive: Path) -> Iterator[zipfile.ZipFile]:
         _check_directory(archive)
         with zipfile.ZipFile(archive) as opened:
             yield opened
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError) as error:
         raise ArtifactUnusable(
             f"{archive.name} is no zip archive that can be read: {shown(str(error), 120) or type(error).__name__}",
             NOT_OURS,

@@ -152,7 +152,7 @@ def _artifact(data: Any) -> Artifact:
     return Artifact(
         number=member(data, "id", int),
         name=member(data, "name", str),
-        size=member(data, "size_in_bytes", int),
+        size=max(0, member(data, "size_in_bytes", int)),
         expired=member(data, "expired", bool),
         created=_moment(data.get("created_at")),
         run_id=str(run.get("id", "")),

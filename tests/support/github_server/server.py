@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.github_server.api import ROUTES, Call
+from tests.support.github_server.artifacts import BLOBS, ArtifactStore, blob
 from tests.support.github_server.faults import Armed, Fault, Faults, Reset
 from tests.support.github_server.permissions import JobToken
 from tests.support.github_server.replies import Refusal, Reply, not_found
@@ -63,6 +64,7 @@ class GitHubServer:
         self.token = "write-token-of-the-tests"
         self.readers = {"read-token-of-the-tests"}
         self.job_tokens: dict[str, JobToken] = {}
+        self.artifacts = ArtifactStore(folder / "artifacts")
         self.repositories: dict[str, Repository] = {}
         self.renamed: dict[str, Repository] = {}
         self.faults = Faults()
@@ -154,6 +156,8 @@ class GitHubServer:
             return self._limited(refusal.reply)
 
     def _dispatch(self, asked: Asked) -> Reply:
+        if stored := BLOBS.fullmatch(asked.path):
+            return blob(self.artifacts, stored, asked.headers)
         repository, rest = self._find(asked.path)
         self._authorize(asked, repository, rest)
         if repository is None:
@@ -164,6 +168,8 @@ class GitHubServer:
                 url = f"{self.url}{asked.path}"
                 call = Call(repository, match, asked.query, _json(asked.body), asked.headers.get("accept", ""), url)
                 call.raw_blobs, call.tree_limit, call.page_size = self.raw_blobs, self.tree_limit, self.page_size
+                # Another name of this machine, so another host to a client that minds where its token goes.
+                call.artifacts, call.blobs = self.artifacts, self.url.replace("127.0.0.1", "localhost")
                 return endpoint(call)
         raise not_found()
 
