@@ -1,0 +1,227 @@
+"""The lane: one tick walks the documents of one machine. Say what is due, sweep, claim, step, finish.
+
+Source: the specification of document lanes, "The rules that keep it honest". The lane holds no lock. Every write of it
+is conditional on the document being what was read, or on the claim that it holds; whoever comes second steps aside.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from vibey_actions.documents import moves
+from vibey_actions.documents.finding import Candidate, Finder, Found, Unit
+from vibey_actions.documents.holding import Holder
+from vibey_actions.documents.machine import Machine, Transition
+from vibey_actions.documents.model import CLAIM_DAY, ERROR, Document, copied, id_of, status_of
+from vibey_actions.documents.report import Due, Event, TickReport, What
+from vibey_actions.documents.steps.base import Step, StepResult, Work, unknown
+from vibey_actions.documents.stores.base import Store
+from vibey_actions.errors import DocumentDenied, OutcomeUnknown, StoreFailed, VibeyError
+from vibey_actions.text import shown
+
+__all__ = ["Lane", "Limits", "Unit", "spent_today"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a tick goes, besides the machine's own caps."""
+
+    per_tick: int | None = None
+    """Documents to work on."""
+    stop: Callable[[], bool] = lambda: False
+    """Asked before each document: True leaves the rest for the next tick."""
+
+
+class Lane:
+    """One machine over one store. ``steps`` has a step for each name that the machine's claims use."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        store: Store,
+        steps: Mapping[str, Step],
+        *,
+        say: Callable[[Due], None] = lambda _: None,
+        new_claim: Callable[[], str] = lambda: secrets.token_hex(8),
+    ) -> None:
+        self._machine = machine
+        self._store = store
+        self._steps = steps
+        self._finder = Finder(machine, store, steps)
+        self._say = say
+        self._new_claim = new_claim
+
+    def tick(self, limits: Limits | None = None, units: Sequence[Unit] = ()) -> TickReport:
+        """Walk every document that is due one step on, and make the ``units`` that are due.
+
+        Raises StoreFailed where the documents cannot be read: then nothing was written. What goes wrong with one
+        document is an event of the report and stops no other.
+        """
+        return self._run(limits or Limits(), units, self._sweep, self._unusable, self._hold, self._make, self._advance)
+
+    def sweep(self) -> TickReport:
+        """Take back the leases that ran out, and nothing else. Raises StoreFailed as ``tick`` does."""
+        return self._run(Limits(), (), self._sweep)
+
+    def _run(self, limits: Limits, units: Sequence[Unit], *phases: Callable[[Found, _Tick], None]) -> TickReport:
+        found = self._finder.read(units)
+        report = TickReport(found.due(self._machine))
+        self._say(report.due)
+        try:
+            for phase in phases:
+                phase(found, _Tick(report, limits, units))
+        except StoreFailed as error:
+            report.stopped = error.message
+        return report
+
+    def _sweep(self, found: Found, tick: _Tick) -> None:
+        """Leases that ran out, each from the revision that was read; what is taken back can be claimed at once."""
+        for document in found.expired:
+            now = self._store.now_ms()
+            written = self._move(document, moves.swept(self._machine, document, now), tick)
+            if written is None:
+                continue
+            failed = status_of(written) == self._machine.failed
+            ended = What.UNKNOWN if self._machine.once(document) else What.FAILED
+            tick.add(document, ended if failed else What.RELEASED, written, str(written.get(ERROR, "")))
+            if not failed:
+                self._finder.sort(written, now, found)
+
+    def _unusable(self, found: Found, tick: _Tick) -> None:
+        """Waiting documents that no work would help: they fail with the reason, and nothing is spent."""
+        for document, reason in found.unusable:
+            written = self._move(document, moves.failed(self._machine, document, reason, self._store.now_ms()), tick)
+            if written is not None:
+                tick.add(document, What.FAILED, written, reason)
+
+    def _hold(self, found: Found, tick: _Tick) -> None:
+        for document, reason in found.holds:
+            held = None if self._machine.claimed(document) else moves.held(document, reason, self._store.now_ms())
+            written = self._move(document, held, tick)
+            if written is not None:
+                tick.add(document, What.HELD, written, reason)
+
+    def _make(self, _: Found, tick: _Tick) -> None:
+        """New documents that nobody works on: a day that was missed."""
+        for unit in tick.units:
+            edge = self._machine.edge(None, unit.status)
+            if edge is not None and not edge.claim:
+                new = moves.new_document(self._machine, unit.document, unit.status, self._store.now_ms())
+                written = self._move(None, new, tick)
+                if written is not None:
+                    tick.report.events.append(Event(id_of(new), What.MADE, None, unit.status))
+
+    def _move(self, read: Document | None, new: Document | None, tick: _Tick) -> Document | None:
+        """A write from the version that was read; where it does not come about, an event says why."""
+        if new is None:
+            return None
+        try:
+            written = self._store.move(self._machine.db, read, new, writer=self._machine.lane)
+        except (DocumentDenied, OutcomeUnknown) as error:
+            tick.add(read or new, What.REFUSED, None, error.message)
+            return None
+        if written is None:
+            tick.add(read or new, What.LOST, None, "somebody moved it meanwhile")
+        return written
+
+    def _advance(self, found: Found, tick: _Tick) -> None:
+        """Claim, step and finish one document after another, until none is left or a cap is reached."""
+        tick.report.notes += found.notes
+        worked = 0
+        for seen, candidate in enumerate(found.ready()):
+            tick.report.cap = self._reached(worked, tick.limits)
+            if tick.report.cap:
+                tick.report.left = found.ready_count - seen
+                return
+            if candidate.note:
+                tick.report.notes.append(f"{shown(id_of(candidate.document), 120)}: {candidate.note}")
+            worked += self._work(candidate, tick)
+
+    def _reached(self, worked: int, limits: Limits) -> str:
+        """The cap that lets no more work begin; empty where there is none."""
+        most = min((cap for cap in (self._machine.per_tick, limits.per_tick) if cap is not None), default=None)
+        if most is not None and worked >= most:
+            return f"{most} a tick"
+        if limits.stop():
+            return "the time of this run"
+        per_day = self._machine.per_day
+        return f"{per_day} a day" if per_day is not None and spent_today(self._machine, self._store) >= per_day else ""
+
+    def _work(self, candidate: Candidate, tick: _Tick) -> int:
+        """One document; 1 where its claim was won."""
+        try:
+            holder = self._claim(candidate)
+        except (DocumentDenied, OutcomeUnknown) as error:
+            tick.add(candidate.document, What.REFUSED, None, error.message)
+            return 0
+        if holder is None:
+            tick.add(candidate.document, What.LOST, None, "another worker claimed it first")
+            return 0
+        try:
+            tick.report.events.append(self._done(candidate.edge, holder, tick))
+        except StoreFailed as error:
+            tick.add(candidate.document, What.REFUSED, None, error.message)
+            raise
+        return 1
+
+    def _claim(self, candidate: Candidate) -> Holder | None:
+        now, read = self._store.now_ms(), None if candidate.new else candidate.document
+        before = read if read is not None else moves.new_document(self._machine, candidate.document, None, now)
+        new = moves.claimed(self._machine, candidate.edge, before, now, claim=self._new_claim(), step=candidate.step)
+        standing = self._store.claim(self._machine.db, read, new, writer=self._machine.lane)
+        source = status_of(read) if read is not None else None
+        return Holder(self._machine, self._store, standing, source) if standing is not None else None
+
+    def _done(self, edge: Transition, holder: Holder, tick: _Tick) -> Event:
+        # Counted again now that the claim stands, so that two workers at the cap cannot both go beyond it.
+        per_day = self._machine.per_day
+        if per_day is not None and spent_today(self._machine, self._store) > per_day:
+            return holder.give_back(f"the cap of {per_day} a day is reached", What.OVER_BUDGET)
+        result = self._step(edge, holder)
+        if self._store.now_ms() > holder.until_ms:
+            name = shown(holder.identifier, 120)
+            tick.report.notes.append(f"{name}: its work outlived the lease; lengthen that, or let the step renew it")
+        return holder.conclude(result)
+
+    def _step(self, edge: Transition, holder: Holder) -> StepResult:
+        work = Work(
+            machine=self._machine,
+            document=copied(holder.document),
+            key=holder.key,
+            until_ms=holder.until_ms,
+            now_ms=self._store.now_ms,
+            renew=holder.renew,
+        )
+        try:
+            return self._steps[edge.step or ""].run(work)
+        except VibeyError as error:
+            return unknown(error.message)
+        except Exception as error:  # noqa: BLE001 - a step is a plug-in: its fault is this document's, not the tick's
+            return unknown(f"the step broke off with {type(error).__name__}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """What the phases of one tick share."""
+
+    report: TickReport
+    limits: Limits
+    units: Sequence[Unit]
+
+    def add(self, document: Document, what: What, written: Document | None, reason: str) -> None:
+        """An event of a document that was in the status of ``document``."""
+        target = status_of(written) if written is not None else None
+        self.report.events.append(Event(id_of(document), what, status_of(document), target, reason))
+
+
+def spent_today(machine: Machine, store: Store) -> int:
+    """How many claims of today stand on the machine's documents: what a cap per day is held against."""
+    today, spent, after = moves.day_of(store.now_ms()), 0, None
+    while True:
+        page = store.query(machine.db, CLAIM_DAY, key=today, after=after)
+        spent += sum(moves.claims_on(document, today) for document in page.documents if machine.owns(document))
+        after = page.next
+        if after is None:
+            return spent
