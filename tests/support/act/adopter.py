@@ -41,7 +41,6 @@ class Act:
     github: GitHubServer
     shared: Path
     seed: Path | None = None
-    outcomes: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -148,7 +147,7 @@ class Adopter:
         command += ["--env", f"GITHUB_REF={ref}", "--env", f"GITHUB_REF_NAME={ref.split('/', 2)[2]}"] if ref else []
         command += [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
         command += [word for name, value in (variables or {}).items() for word in ("--var", f"{name}={value}")]
-        return Run(self.act, command, self.checkout, folder, programs)
+        return Run(self.act, command, self.checkout, folder, tuple(given.values()), programs)
 
     def _options(self, folder: Path, run_id: int, attempt: int) -> list[str]:
         act = self.act
@@ -200,6 +199,20 @@ class Adopter:
         return (own if uses.startswith("./") and own.exists() else render.ROOT / place).read_text("utf-8")
 
 
+def processes(folder: Path) -> dict[int, str]:
+    """The processes whose command line or working folder is under ``folder``; on Linux only."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            place = str(process.joinpath("cwd").readlink())
+        except OSError:
+            continue
+        if str(folder) in command or place.startswith(str(folder)):
+            found[int(process.name)] = command
+    return found
+
+
 @dataclass
 class Run:
     """A run that was started. ``cancel`` is what the button does: steps with ``always()`` still run."""
@@ -208,6 +221,7 @@ class Run:
     command: list[str]
     checkout: Path
     folder: Path
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     programs: Path | None = None
 
     def __post_init__(self) -> None:
@@ -238,8 +252,11 @@ class Run:
         """Cancel the run as a person would."""
         self.process.send_signal(signal.SIGINT)
 
-    def wait(self) -> Outcome:
-        """Wait for the run's end, which has to come."""
+    def wait(self, *, tidy: bool = True) -> Outcome:
+        """Wait for the run's end, which has to come.
+
+        No secret may stand anywhere in it, and (``tidy``) no process of its jobs may be left.
+        """
         try:
             code = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -251,5 +268,9 @@ class Run:
             self._said.close()
         lines, said = ((self.folder / name).read_text("utf-8", "replace") for name in ("act.json", "act.log"))
         outcome = Outcome(lines, said, code)
-        self.act.outcomes.append(outcome)
+        assert outcome.leaks([*self.secrets, *outcome.masks()]) == [], "a secret stands in the run's texts"
+        left = processes(self.folder)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        assert not (tidy and left), f"the run left processes: {left}"
         return outcome

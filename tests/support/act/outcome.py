@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 LEVELS = ("error", "warning", "notice", "debug")
+HANDED = ("VIBEY_PG_URL", "VIBEY_STATE_PG_URL")
+SHORTEST = 8
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,17 @@ class Outcome:
         """What the steps printed. Nothing is hidden in it, whatever was masked."""
         return "".join(one["msg"] for one in self._of(job) if one.get("raw_output"))
 
-    def texts(self) -> Iterator[str]:
-        """Every text of the run but the lines that mask something."""
-        yield self.said
+    def leaks(self, secrets: Iterable[str]) -> list[str]:
+        """Where one of ``secrets`` stands, masked or not. GITHUB_ENV may hand the connection strings to later steps."""
+        texts = [("act itself", self.said)]
         for record in self.records:
-            if record.get("command") != "add-mask":
-                yield from (str(value) for name, value in record.items() if name not in {"step", "job"})
+            handed = record.get("command") == "set-env" and record.get("name") in HANDED
+            if record.get("command") != "add-mask" and not handed:
+                where = f"{record.get('jobID')}, {record.get('step', '')[:60]}, {record.get('command', 'log')}"
+                texts.append((where, json.dumps(record, ensure_ascii=False)))
+        # A JSON text writes some characters in another way, and a masked part of one may stand in it as well.
+        forms = {form for one in secrets if len(one) >= SHORTEST for form in (one, json.dumps(one)[1:-1])}
+        return sorted({where for where, text in texts for form in forms if form in text})
 
     def explain(self) -> str:
         """The run for a person who looks at a failed test."""
