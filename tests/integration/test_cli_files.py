@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from vibey_actions import __version__
-from vibey_actions.cli.init import package_source
+from tests.support.github_server import GitHubServer
+from vibey_actions.cli.init import ANY_OWNER, FIRST_WORK, THEIR_WORK, action_source
 from vibey_actions.config import Config, load_config
 from vibey_actions.errors import SettingError
 from vibey_actions.settings import Settings, repository_root
 
+ROOT = Path(__file__).parents[2]
 CONFIG = ".github/vibey-state.toml"
 WORKFLOW = ".github/workflows/vibey-state.yml"
 
@@ -158,45 +159,92 @@ def test_the_configuration_of_init_is_valid_with_every_key(tmp_path: Path) -> No
     assert migrator.versions
 
 
+def test_the_workflow_of_init_is_a_template_that_runs(tmp_path: Path) -> None:
+    """It is workflows-templates/push-directly.yml, but for the action's place and the work that is not there yet."""
+    template = ROOT / "workflows-templates" / "push-directly.yml"
+    kept = ROOT / "src" / "vibey_actions" / "cli" / "templates" / "vibey-state.yml"
+    assert kept.read_text() == template.read_text(), f"copy {template.name} to {kept}"
+    run(tmp_path, "init")
+    text = (tmp_path / WORKFLOW).read_text()
+    assert text.replace(FIRST_WORK, THEIR_WORK) == template.read_text().replace(ANY_OWNER, action_source())
+    assert text.count(FIRST_WORK) == 1
+    assert THEIR_WORK not in text
+
+
 def test_the_workflow_of_init_is_safe(tmp_path: Path) -> None:
-    """No permission by default, no expression inside a script, actions pinned by commit, writers queue."""
+    """No permission by default, no expression inside a script, actions of others pinned by commit, writers queue."""
     run(tmp_path, "init")
     text = (tmp_path / WORKFLOW).read_text()
     assert "\npermissions: {}\n" in text
     assert re.search(r"^      contents: write # \S", text, re.M)
     assert "persist-credentials: false" in text
-    assert re.search(r"^concurrency:.*\n  group: vibey-state\n  cancel-in-progress: false$", text, re.M)
+    assert re.search(r"^concurrency:.*\n(?:  .*\n)*  cancel-in-progress: false$", text, re.M)
     assert [line for line in text.splitlines() if "run:" in line and "${{" in line] == []
     assert not re.search(r"run: [|>]", text)
-    assert re.findall(r"uses: (\S+)", text) == re.findall(r"uses: (\S+@[0-9a-f]{40}) # v", text)
-    assert "@PACKAGE@" not in text
+    others = [action for action in re.findall(r"uses: (.+)", text) if "vibey-actions@" not in action]
+    assert [action for action in others if not re.fullmatch(r"\S+@[0-9a-f]{40} # v\S+", action)] == []
+
+
+def test_init_says_what_is_left_to_do(tmp_path: Path) -> None:
+    """The owner to fill in, a key to make or the one that is there, the secret, the push, and `doctor`."""
+    first = run(tmp_path, "init").stdout
+    for words in ("in place of OWNER", "state key --new", "gh secret set VIBEY_STATE_KEY", "push them", "doctor"):
+        assert words in first
+    (tmp_path / "other").mkdir()
+    second = run(tmp_path / "other", "init", VIBEY_STATE_KEY="A" * 43).stdout
+    assert "the key is in the variable VIBEY_STATE_KEY" in second
+    assert "--new" not in second
+
+
+def test_init_sees_a_branch_and_a_public_repository(tmp_path: Path) -> None:
+    """Where the branch exists no new key is advised; a public repository is told what the declaration means."""
+    with GitHubServer(tmp_path / "github") as github:
+        repository = github.add_repository("example/app", private=False)
+        repository.commit_files("vibey-state", {"state.vibey": b"x"})
+        env = {"GITHUB_API_URL": github.url, "GH_TOKEN": github.token, "VIBEY_STATE_REPOSITORY": "example/app"}
+        told = run(tmp_path, "init", **env).stdout
+        (tmp_path / CONFIG).unlink()
+        declared = run(tmp_path, "init", "--public", **env).stdout
+    assert "bring the key that sealed it" in told
+    assert "--new" not in told
+    assert "this repository is public" in told
+    assert "this repository is public" not in declared
+    assert loaded(tmp_path).public is True
+
+
+def test_init_needs_no_network(tmp_path: Path) -> None:
+    """What cannot be asked, or is refused, is no error of this command."""
+    env = {"GITHUB_API_URL": "http://127.0.0.1:1", "GH_TOKEN": "none", "VIBEY_STATE_REPOSITORY": "example/app"}
+    assert run(tmp_path, "init", **env).returncode == 0
 
 
 @pytest.mark.parametrize(
     ("recorded", "source"),
     [
         (
-            '{"url": "https://u:hunter2@host.example/o/n.git", "vcs_info": {"vcs": "git", "commit_id": "%s"}}',
-            "git+https://host.example/o/n.git@%s",
+            '{"url": "https://u:hunter2@github.com/o/n.git", "vcs_info": {"commit_id": "%s",'
+            ' "requested_revision": "v1.2"}}',
+            "o/n@%s # v1.2",
         ),
-        ('{"url": "https://host.example/$(id)", "vcs_info": {"vcs": "git", "commit_id": "%s"}}', None),
-        ('{"url": "https://host.example/o/n", "vcs_info": {"vcs": "git", "commit_id": "main"}}', None),
+        ('{"url": "https://github.com/o/n.x", "vcs_info": {"commit_id": "%s"}}', "o/n.x@%s"),
+        ('{"url": "https://github.com/o/$(id)", "vcs_info": {"vcs": "git", "commit_id": "%s"}}', None),
+        ('{"url": "https://host.example/o/n", "vcs_info": {"vcs": "git", "commit_id": "%s"}}', None),
+        ('{"url": "https://github.com/o/n", "vcs_info": {"vcs": "git", "commit_id": "main"}}', None),
         ('{"url": "file:///home/me/n", "dir_info": {}}', None),
         ("{}", None),
     ],
 )
-def test_the_package_comes_from_where_this_one_came(
+def test_the_action_comes_from_where_this_program_came(
     monkeypatch: pytest.MonkeyPatch, recorded: str, source: str | None
 ) -> None:
-    """The workflow installs the very commit, without a password and only from a plain place; else the version."""
+    """The workflow uses the very commit, without a password, from a plain place alone; else OWNER is to be filled in."""
 
     class Distribution:
         def read_text(self, _name: str) -> str:
             return recorded.replace("%s", "a" * 40)
 
     monkeypatch.setattr("importlib.metadata.distribution", lambda _name: Distribution())
-    expected = source.replace("%s", "a" * 40) if source else f"vibey-actions=={__version__}"
-    assert package_source() == expected
+    assert action_source() == (source.replace("%s", "a" * 40) if source else ANY_OWNER)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["state", "sync", "--help"], ["init"]])

@@ -81,14 +81,14 @@ def open_inspection(
 ) -> Inspection:
     """Questions about the GitHub repository that ``open_remote`` would keep the branch in. Raises SettingError.
 
-    Nothing is waited for: a rate limit is an answer as well.
+    Nothing is waited for: a rate limit is an answer as well, and what fails is asked again at once.
     """
     from vibey_actions.remotes.http import Api
     from vibey_actions.remotes.inspection import Inspection
 
     api_url = parse_api_url(env.get("GITHUB_API_URL", "") or DEFAULT_API)
     name = parse_repository(repository) if repository else discover_repository(folder or Path.cwd(), api_url, env)
-    api = Api(api_url, find_token(env, api_url), notice=notice, wait_cap=0, clock=clock)
+    api = Api(api_url, find_token(env, api_url), notice=notice, wait_cap=0, sleep=lambda _: None, clock=clock)
     return Inspection(name, api, clock)
 
 
