@@ -270,3 +270,15 @@ class MachineInvalid(SettingError):
     """A machine, or the file that declares machines, cannot be used; nothing was walked."""
 
     code = "machine"
+
+
+class GateClosed(VibeyError):
+    """The gate stayed closed for a step that needs the state: no key, or a public repository that declares nothing."""
+
+    code = "gate-closed"
+
+
+class StepRefused(VibeyError):
+    """A step of the action cannot follow what this job did before it."""
+
+    code = "step-refused"

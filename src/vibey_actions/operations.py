@@ -19,6 +19,7 @@ from vibey_actions.postgres.store import PgStore
 from vibey_actions.remotes.base import Remote
 from vibey_actions.remotes.cache import default_cache_folder
 from vibey_actions.remotes.open import open_remote
+from vibey_actions.remotes.standing import StandingRemote
 from vibey_actions.settings import Settings
 from vibey_actions.state.checked import CheckedFiles
 from vibey_actions.state.cycle import LARGE_FILL, Cycle, Options, check_schema
@@ -121,8 +122,9 @@ class Operations:
             ways = (self.settings.conflicts, remote, key, self.progress, self.notice, self.migrator)
             yield PgStore(connection, dsn, self.config, *ways)
 
-    def _cycle(self, store: Store, options: Options) -> Cycle:
-        return Cycle(store, self._remote, self._documents, self.settings.path, options, self.progress, self.notice)
+    def _cycle(self, store: Store, options: Options, remote: Remote | None = None) -> Cycle:
+        remote = remote or self._remote
+        return Cycle(store, remote, self._documents, self.settings.path, options, self.progress, self.notice)
 
     def sync(
         self,
@@ -144,6 +146,16 @@ class Operations:
         """What a sync would do; conflicts are in the report."""
         with self._store() as store:
             return self._cycle(store, Options(accept_rollback=True)).status()
+
+    def changes(self) -> Report:
+        """What this database holds beyond the commit it last agreed with, whatever the branch's head is now."""
+        with self._store() as store:
+            return self._cycle(store, Options(), StandingRemote(self._remote, store.base())).status()
+
+    def counts(self) -> dict[str, int]:
+        """How many rows each synced table has."""
+        with self._store() as store, store.view(None) as view:
+            return view.counts()
 
     def export(self, out: Path, *, shapes: Path | None = None) -> ExportSummary:
         """Write the database's state, sealed, to ``out``, replacing what is there only once it is complete.

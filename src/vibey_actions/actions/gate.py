@@ -106,7 +106,8 @@ def ask(runner: Runner, inputs: Inputs, step: str) -> Decision:
     )
     if found.opened:
         declared.check_work_tree(event, runner.workspace)
-    runner.output("opened", "true" if found.opened else "false")
+    # `open` says that it is open once the database is filled, so that a step that fails never has said so.
+    runner.output("opened", "true" if found.opened and step != "open" else "false")
     runner.output("reason", found.reason.value)
     runner.say(f"gate: {'open' if found.opened else 'closed'} ({found.reason.value}). {found.text}")
     runner.summary(summary.gate(step, opened=found.opened, reason=found.reason.value, text=found.text))

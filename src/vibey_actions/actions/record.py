@@ -22,6 +22,8 @@ from typing import Any, Final
 from vibey_actions.errors import FileFailed
 
 FOLDER: Final = "vibey-actions"
+EXPORT_FILE: Final = "state.export"
+SHAPES_FILE: Final = "state.shapes"
 _FILE: Final = "record.json"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LARGEST: Final = 1 << 20
@@ -82,7 +84,12 @@ class Place:
     @property
     def export(self) -> Path:
         """Where `close` puts the sealed export; a visible name, since artifacts leave out hidden files."""
-        return self.folder / "export" / "state.export"
+        return self.folder / "export" / EXPORT_FILE
+
+    @property
+    def shapes(self) -> Path:
+        """Where `close` puts what a merge without a database needs besides the export."""
+        return self.folder / "export" / SHAPES_FILE
 
     def read(self) -> Record | None:
         """The record, None where there is none. Raises FileFailed for one that is not ours or cannot be read."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from vibey_actions.errors import Conflicts, KeyMissing, RemoteDenied, VibeyError
-from vibey_actions.state.report import Conflict, Counts
+from vibey_actions.state.report import Conflict, Counts, Report
 from vibey_actions.text import visible
 
 MOST_ROWS: Final = 200
@@ -81,12 +81,58 @@ def rows_of(tables: Mapping[str, int]) -> str:
 
 def changes(pull: Mapping[str, Counts], push: Mapping[str, Counts]) -> str:
     """Per table the rows that came from the branch and those that go there; nothing where there are none."""
+    ways = {way: counts for way, counts in (("from the branch", pull), ("to the branch", push)) if counts}
     rows = [
-        (code(name), *(str(number) for counts in (pull.get(name), push.get(name)) for number in _numbers(counts)))
+        (code(name), *(str(number) for counts in ways.values() for number in _numbers(counts.get(name))))
         for name in sorted({*pull, *push})
     ]
-    names = [f"{way} {what}" for way in ("pulled", "to push") for what in ("new", "changed", "deleted")]
+    names = [f"{what} {way}" for way in ways for what in ("new", "changed", "deleted")]
     return table(("table", *names), rows) if rows else ""
+
+
+def opened(report: Report | None, counts: Mapping[str, int], *, own: bool) -> str:
+    """What a job's database holds, and what of that is not on the branch yet."""
+    whose = "a PostgreSQL of this job's own" if own else "the declared database"
+    if report is None:
+        return f"The job has {whose}, migrated and without the state. It is never exported."
+    place = code(report.remote) + (f" at {code(report.commit)}" if report.commit else ", still empty,")
+    lines = [f"Opened {place} in {whose}: {_rows(sum(counts.values()))} in {len(counts)} tables.", rows_of(counts)]
+    if report.to_push:
+        lines += ["What this database holds besides:", changes({}, report.push)]
+    return "\n\n".join(line for line in lines if line)
+
+
+def unchanged(report: Report) -> str:
+    """A job that changed nothing."""
+    place = code(report.remote) + (f" at {code(report.commit)}" if report.commit else "")
+    return f"This job changed nothing of {place}. Nothing was exported or pushed."
+
+
+def pushed(report: Report) -> str:
+    """A branch that has what a job changed."""
+    head = code(report.commit or "")
+    lines = [
+        f"{code(report.remote)} is at {head} now: {_rows(report.to_push)} pushed, {_rows(report.to_pull)} pulled.",
+        changes(report.pull, report.push),
+    ]
+    return "\n\n".join(line for line in lines if line)
+
+
+def exported(report: Report, tables: Mapping[str, int], name: str, days: int) -> str:
+    """An export that waits for the write workflow."""
+    what = (
+        f"This job changed {_rows(report.to_push)} of {code(report.remote)}. All its {_rows(sum(tables.values()))} are "
+        f"in the sealed artifact {code(name)}, which is kept {days} days."
+    )
+    following = (
+        "**What happens next:** the write workflow brings it to the branch. Where none runs after this job, start it "
+        "by hand within those days; an export is taken up once, however often it is offered."
+    )
+    return "\n\n".join(line for line in (what, changes({}, report.push), following) if line)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"
 
 
 def conflicts(found: Sequence[Conflict]) -> str:

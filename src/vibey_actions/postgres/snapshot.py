@@ -94,6 +94,15 @@ class Snapshot:
             row = self._connection.execute(f"SELECT {probes}".encode()).fetchone()
         return row is not None and not row[0]
 
+    def counts(self) -> dict[str, int]:
+        """How many rows each table has."""
+        with saying("counting the rows"):
+            found = [
+                (name, self._connection.execute(f"SELECT count(*) FROM {table.sql}".encode()).fetchone())
+                for name, table in sorted(self.catalog.tables.items())
+            ]
+        return {name: int(row[0]) if row else 0 for name, row in found}
+
     def view(self, name: str) -> PgTableView:
         """The rows of one table that the merge has to compare."""
         table = self.catalog.tables[name]

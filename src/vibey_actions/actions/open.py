@@ -1,0 +1,196 @@
+"""The step ``open``: a database for this job, migrated, and filled with the state where the gate opens.
+
+The record is written before each thing that has to be undone, so whoever is killed here leaves what `close` needs to
+clean up; later steps are handed the database last of all. A state that cannot be opened leaves no database.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+from vibey_actions.actions import cluster, declared, ending, gate, summary
+from vibey_actions.actions.environments import migrator_environment
+from vibey_actions.actions.gate import Decision
+from vibey_actions.actions.inputs import Inputs, WhenClosed
+from vibey_actions.actions.record import Phase, Place, Record
+from vibey_actions.actions.runner import Runner
+from vibey_actions.actions.secrets import secrets_of_dsn
+from vibey_actions.actions.work import note, operations
+from vibey_actions.errors import DatabaseFailed, GateClosed, SettingError, StepRefused
+from vibey_actions.postgres import roles
+from vibey_actions.postgres.connection import connect
+from vibey_actions.postgres.migrate import migrate
+from vibey_actions.state.report import Report
+
+LOGIN_SECONDS: Final = 60.0
+"""How long a declared database may take until a login works."""
+
+
+def open_state(runner: Runner, inputs: Inputs) -> int:
+    """Run the step; returns its exit code. Raises VibeyError, having taken back whatever it had begun."""
+    decision = gate.ask(runner, inputs, "open")
+    if not decision.opened and inputs.when_closed is not WhenClosed.EMPTY:
+        return _closed(runner, inputs, decision)
+    declared.check_work_tree(decision.event, runner.workspace)
+    _check_migrations(decision, runner.workspace)
+    place = Place.of(runner.temp, runner.env)
+    _take_over(runner, place)
+    opening = _Opening(runner, inputs, decision, place)
+    try:
+        return opening.run()
+    except BaseException:
+        ending.end(place, opening.record, note(runner))
+        raise
+
+
+def _closed(runner: Runner, inputs: Inputs, decision: Decision) -> int:
+    if inputs.when_closed is WhenClosed.FAIL:
+        raise GateClosed(
+            f"the state cannot be opened ({decision.reason.value}). {decision.text}",
+            "give the step its key, or declare the repository; when-closed: skip lets the job go on without a database",
+        )
+    runner.notice(f"{decision.text} This job has no database.", title="The state was not opened")
+    return 0
+
+
+def _check_migrations(decision: Decision, workspace: Path) -> None:
+    migrations = decision.config.migrations
+    if migrations is not None and migrations.directory is not None and not migrations.directory.is_dir():
+        raise SettingError(
+            f"[migrations] names the directory {migrations.directory.relative_to(workspace)}, which is not there",
+            "check the repository out before this step, with all folders that its migrations are in",
+        )
+
+
+def _take_over(runner: Runner, place: Place) -> None:
+    """Clean up after an opening of this job that was killed. Raises StepRefused where one is in use."""
+    before = place.read()
+    if before is None:
+        return
+    if before.phase is not Phase.OPENING:
+        raise StepRefused(
+            "this job has a database of an earlier open", "run the step close (with if: always()) before another open"
+        )
+    ending.end(place, before, note(runner))
+
+
+class _Opening:
+    """One run of the step: ``record`` is what has to be taken back."""
+
+    def __init__(self, runner: Runner, inputs: Inputs, decision: Decision, place: Place) -> None:
+        self.record = Record()
+        self._runner = runner
+        self._inputs = inputs
+        self._decision = decision
+        self._place = place
+        self._own = not inputs.pg_url
+
+    def run(self) -> int:
+        started = time.monotonic()
+        self._note(Record())
+        owner = self._own_database() if self._own else self._declared_database()
+        self._migrate(owner)
+        report, counts = self._fill(owner) if self._decision.opened else (None, {})
+        app = self._application(owner)
+        rows = sum(counts.values())
+        phase = Phase.OPENED if report is not None else Phase.EMPTY
+        commit, remote = (report.commit or "", report.remote) if report is not None else ("", "")
+        self._note(self.record.replace(phase=phase, commit=commit, remote=remote, rows=rows, dsn=owner, app_dsn=app))
+        self._hand_over(owner, app)
+        self._runner.output("opened", "true" if phase is Phase.OPENED else "false")
+        self._runner.output("commit", commit)
+        self._runner.output("rows", str(rows))
+        self._say(report, counts, time.monotonic() - started)
+        return 0
+
+    def _note(self, record: Record) -> None:
+        self.record = record
+        self._place.write(record)
+
+    def _own_database(self) -> str:
+        folder = cluster.new_folder(self._runner.temp)
+        self._note(self.record.replace(cluster=str(folder)))
+        self._runner.say("starting a PostgreSQL for this job ...")
+        made = cluster.start(self._runner, folder, self._runner.mask)
+        extra = tuple(map(str, made.detached.extra))
+        self._note(self.record.replace(dsn=made.owner, app_dsn=made.application, extra=extra, pid=made.detached.pid))
+        return made.owner
+
+    def _declared_database(self) -> str:
+        dsn = self._inputs.pg_url
+        self._runner.mask(*secrets_of_dsn(dsn))
+        self._runner.say("waiting for the declared database ...")
+        wait_for_login(dsn, LOGIN_SECONDS)
+        self._note(self.record.replace(dsn=dsn))
+        return dsn
+
+    def _migrate(self, owner: str) -> None:
+        self._runner.say("migrating ...")
+        secrets = [self._inputs.key.strip(), self._inputs.token]
+        environment = migrator_environment(self._runner.env, secrets)
+        config, runner = self._decision.config, self._runner
+        done = migrate(owner, config, environment=environment, cwd=runner.workspace, notice=note(runner))
+        for version in done.applied:
+            runner.say(f"applied {version}")
+
+    def _fill(self, owner: str) -> tuple[Report, dict[str, int]]:
+        engine = operations(self._runner, self._inputs, self._decision, self._place, owner)
+        report = engine.sync(push=False)
+        for text in report.notes:
+            note(self._runner)(text)
+        return report, engine.counts()
+
+    def _application(self, owner: str) -> str:
+        """The application role's DSN, its rights granted; the owner's where no such role can be made."""
+        schemas = self._decision.config.schemas
+        if self._own:
+            roles.grant(owner, roles.APPLICATION, schemas)
+            return self.record.app_dsn
+        role, password = roles.new_role(), roles.new_password()
+        self._runner.mask(password)
+        self._note(self.record.replace(role=role))
+        app = roles.make_application(owner, role, password)
+        if app is None:
+            self._note(self.record.replace(role=""))
+            self._runner.notice(
+                "The role of pg-url may not make an application role, so VIBEY_PG_URL is pg-url itself: later steps "
+                "work as the owner. CREATEROLE would give them a role that has the rows alone.",
+                title="No application role",
+            )
+            return owner
+        roles.grant(owner, role, schemas)
+        return app
+
+    def _hand_over(self, owner: str, app: str) -> None:
+        self._runner.variable("VIBEY_PG_URL", app)
+        self._runner.variable("VIBEY_STATE_PG_URL", owner)
+
+    def _say(self, report: Report | None, counts: dict[str, int], seconds: float) -> None:
+        self._runner.say(
+            f"VIBEY_PG_URL is the application's database, VIBEY_STATE_PG_URL the owner's ({seconds:.1f} s)"
+            if report is None
+            else f"filled from {report.remote} at {report.commit or 'no commit yet'}: {sum(counts.values())} rows "
+            f"in {len(counts)} tables ({seconds:.1f} s)"
+        )
+        self._runner.summary(summary.opened(report, counts, own=self._own))
+
+
+def wait_for_login(dsn: str, seconds: float) -> None:
+    """Wait until a login with ``dsn`` works. Raises DatabaseFailed where none does in time, SettingError for no DSN."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            connect(dsn, purpose="set-up").close()
+        except DatabaseFailed as error:
+            if time.monotonic() > deadline or not _may_pass(error):
+                raise
+            time.sleep(0.5)
+        else:
+            return
+
+
+def _may_pass(error: DatabaseFailed) -> bool:
+    """Whether waiting can help: a server that answers with a refusal of this login goes on refusing it."""
+    return not any(word in error.message for word in ("authentication", "does not exist", "pg_hba", "too old", "UTF8"))
