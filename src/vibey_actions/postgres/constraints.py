@@ -118,7 +118,7 @@ def read_constraints(connection: psycopg.Connection, catalog: Catalog, names: It
     generated: dict[str, list[tuple[str, str]]] = defaultdict(list)
     with saying("reading the constraints of the tables that are to change"):
         for row in _rows(connection, "unique", oids):
-            table = of_oid[row.pop("indrelid")]
+            table = of_oid[row.pop("root")]
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
             # An operator class without equality cannot be asked: PostgreSQL has the last word.
             if len(values["operators"]) == len(values["expressions"]):

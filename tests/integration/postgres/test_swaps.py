@@ -8,7 +8,7 @@ import pytest
 from tests.support.dumps import dump
 from tests.support.ends import End, Ends, known_to
 from tests.support.roles import forget_role, sync_as_new_role
-from vibey_actions.errors import DatabaseFailed, RowRefused
+from vibey_actions.errors import Conflicts, DatabaseFailed, RowRefused
 from vibey_actions.postgres import swaps, writing
 from vibey_actions.postgres.swaps import levels_of
 from vibey_actions.state.report import SyncState
@@ -162,18 +162,62 @@ def test_rows_that_pass_nothing_on_cost_no_question(ends: Ends, monkeypatch: pyt
     level(one, other)
 
 
-def test_what_only_a_partition_keeps_apart_is_refused_in_one_clean_error(ends: Ends) -> None:
-    """An index of a partition by itself is not looked into: PostgreSQL's refusal names it, and nothing is written."""
+def test_what_only_a_partition_keeps_apart(ends: Ends) -> None:
+    """Indexes and constraints of partitions by themselves, of every bound: swapped there, free elsewhere, or named."""
     one, other = ends.pair(
-        "CREATE TABLE part (id int, day int, u int NOT NULL, PRIMARY KEY (id, day)) PARTITION BY LIST (day)",
-        "CREATE TABLE part1 PARTITION OF part FOR VALUES IN (1)",
-        "CREATE UNIQUE INDEX own ON part1 (u)",
+        "CREATE TABLE part (id int, day int, u int NOT NULL, more int, PRIMARY KEY (id, day)) PARTITION BY LIST (day)",
+        "CREATE TABLE part1 (gone int, u int NOT NULL, id int NOT NULL, more int, day int NOT NULL);"
+        "ALTER TABLE part1 DROP COLUMN gone; ALTER TABLE part ATTACH PARTITION part1 FOR VALUES IN (1)",
+        "CREATE TABLE part2 PARTITION OF part DEFAULT PARTITION BY HASH (id)",
+        "CREATE TABLE part2a PARTITION OF part2 FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+        "CREATE UNIQUE INDEX own ON part1 ((u + 0)); CREATE UNIQUE INDEX deep ON part2a (u) WHERE more > 0",
+        "ALTER TABLE part1 ADD CONSTRAINT own_more UNIQUE (more)",
     )
-    one.run("INSERT INTO part VALUES (1, 1, 1), (2, 1, 2)")
+    one.run("INSERT INTO part VALUES (1, 1, 1, 1), (2, 1, 2, 2), (1, 2, 1, 1), (2, 2, 2, 2), (3, 2, 1, 0)")
     level(one, other)
-    rearrange(one, "DROP INDEX own", "UPDATE part SET u = 3 - u", "CREATE UNIQUE INDEX own ON part1 (u)")
+    definitions = other.value(DEFINITIONS)
+    rearrange(
+        one,
+        "CREATE TEMP TABLE old ON COMMIT DROP AS SELECT * FROM part WHERE id < 3",
+        "DELETE FROM part WHERE id < 3",
+        "INSERT INTO part SELECT 3 - id, day, u, more FROM old",
+    )
+    level(one, other)
+    assert other.value(DEFINITIONS) == definitions
+    one.run("INSERT INTO part VALUES (5, 1, 50, NULL), (5, 2, 50, 1)")
+    other.run("INSERT INTO part VALUES (6, 1, 50, NULL), (6, 2, 50, 1), (7, 2, 50, 0)")
     one.sync()
-    assert "own" in other.refused(DatabaseFailed).message
+    error = other.refused(Conflicts)
+    assert isinstance(error, Conflicts)
+    assert sorted((c.table, c.key, c.constraint) for c in error.conflicts) == [
+        ("part", "[5,1]", "own"),
+        ("part", "[5,2]", "deep"),
+    ]
+
+
+def test_values_that_only_some_rows_have_to_themselves(ends: Ends) -> None:
+    """Partial indexes: values are swapped, or pass on because a row enters or leaves what the index is about."""
+    one, other = ends.pair(
+        "CREATE TABLE t (id int PRIMARY KEY, u int NOT NULL, live boolean NOT NULL, v text)",
+        "CREATE UNIQUE INDEX one_live ON t (u) WHERE live",
+        "CREATE UNIQUE INDEX one_text ON t (v) WHERE v IS NOT NULL AND NOT live",
+    )
+    one.run("INSERT INTO t SELECT n, n, n < 7, n FROM generate_series(1, 12) n")
+    level(one, other)
+    definitions = other.value(DEFINITIONS)
+    rearrange(one, "UPDATE t SET live = false WHERE id < 7", "UPDATE t SET u = 7 - u, live = true WHERE id < 7")
+    level(one, other)
+    # Row 1 leaves, row 8 enters with its value; rows 9 and 10 swap their texts.
+    one.run("UPDATE t SET live = false, v = NULL WHERE id = 1", "UPDATE t SET live = true, u = 6 WHERE id = 8")
+    rearrange(one, "UPDATE t SET v = v || '~' WHERE id IN (9, 10)", "UPDATE t SET v = 19 - id WHERE id IN (9, 10)")
+    level(one, other)
+    assert other.value(DEFINITIONS) == definitions
+    other.run("UPDATE t SET u = 100 WHERE id = 2")
+    one.run("UPDATE t SET u = 100 WHERE id = 3")
+    one.sync()
+    error = other.refused(Conflicts)
+    assert isinstance(error, Conflicts)
+    assert [(c.table, c.key, c.constraint) for c in error.conflicts] == [("t", "[3]", "one_live")]
 
 
 def test_levels() -> None:

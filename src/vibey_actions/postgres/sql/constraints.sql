@@ -1,9 +1,10 @@
 -- name: unique
--- In: oids. Out: every unique index and exclusion constraint of the tables: the table, its name, whether it is the
--- primary key's, whether it is checked row by row, the text of what it is over, the plain columns among that, the
--- collations to compare in, the operators that make two rows clash, its predicate or null, whether nulls count as alike
+-- In: oids. Out: every unique index and exclusion constraint of the tables, and of their partitions by themselves: the
+-- table (a partition's under its root), its name, whether it is the primary key's, whether it is checked row by row, the text of what it is over, the plain columns among that, the
+-- collations to compare in, the operators that make two rows clash, its predicate (in a partition with what bounds that) or
+-- null, whether nulls count as alike
 -- (from PostgreSQL 15 on), how it is dropped and made again, and whether that restores all that is set on it.
-SELECT i.indrelid,
+SELECT part.root,
        c.relname AS name,
        i.indisprimary AS is_key,
        i.indimmediate AS immediate,
@@ -41,7 +42,11 @@ SELECT i.indrelid,
            JOIN pg_namespace n ON n.oid = o.oprnamespace
            ORDER BY part.place
        ) AS operators,
-       pg_get_expr(i.indpred, i.indrelid, true) AS predicate,
+       nullif(concat_ws(
+           ' AND ',
+           CASE WHEN part.oid <> part.root THEN '(' || pg_get_partition_constraintdef(part.oid) || ')' END,
+           '(' || pg_get_expr(i.indpred, i.indrelid, true) || ')'
+       ), '') AS predicate,
        coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false) AS nulls_alike,
        CASE
            WHEN k.oid IS NULL THEN format('DROP INDEX %%s', i.indexrelid::regclass)
@@ -64,11 +69,17 @@ SELECT i.indrelid,
                        AND d.classoid IN ('pg_class'::regclass, 'pg_constraint'::regclass))
        AND NOT EXISTS (SELECT FROM pg_seclabel s WHERE s.classoid = 'pg_class'::regclass AND s.objoid = c.oid)
        AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attstattarget >= 0) AS whole
-FROM pg_index i
+FROM unnest(%(oids)s::oid[]) AS given (oid)
+CROSS JOIN LATERAL (
+    SELECT given.oid AS root, given.oid
+    UNION
+    SELECT given.oid, relid::oid FROM pg_partition_tree(given.oid)
+) AS part
+JOIN pg_index i ON i.indrelid = part.oid
 JOIN pg_class c ON c.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
-WHERE i.indrelid = ANY (%(oids)s::oid[]) AND (i.indisunique OR i.indisexclusion) AND i.indislive
-ORDER BY c.relname COLLATE "C"
+WHERE (part.oid = part.root OR NOT c.relispartition) AND (i.indisunique OR i.indisexclusion) AND i.indislive
+ORDER BY c.relname COLLATE "C", c.oid
 
 -- name: checks
 -- In: oids. Out: every check constraint that is enforced: the table, its name, its condition.
