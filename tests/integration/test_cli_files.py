@@ -222,8 +222,7 @@ def test_init_needs_no_network(tmp_path: Path) -> None:
     ("recorded", "source"),
     [
         (
-            '{"url": "https://u:hunter2@github.com/o/n.git", "vcs_info": {"commit_id": "%s",'
-            ' "requested_revision": "v1.2"}}',
+            '{"url": "https://u:x@github.com/o/n.git", "vcs_info": {"commit_id": "%s", "requested_revision": "v1.2"}}',
             "o/n@%s # v1.2",
         ),
         ('{"url": "https://github.com/o/n.x", "vcs_info": {"commit_id": "%s"}}', "o/n.x@%s"),
@@ -237,7 +236,7 @@ def test_init_needs_no_network(tmp_path: Path) -> None:
 def test_the_action_comes_from_where_this_program_came(
     monkeypatch: pytest.MonkeyPatch, recorded: str, source: str | None
 ) -> None:
-    """The workflow uses the very commit, without a password, from a plain place alone; else OWNER is to be filled in."""
+    """The workflow uses the very commit, without a password and from a plain place alone; else it asks for OWNER."""
 
     class Distribution:
         def read_text(self, _name: str) -> str:

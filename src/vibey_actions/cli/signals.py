@@ -21,6 +21,10 @@ class Interrupted(BaseException):
         super().__init__(self.name)
 
 
+class Stopped(BaseException):
+    """A loop was asked to end, and its work stands between two steps. No Exception, for the same reason."""
+
+
 def _raise(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(number)
 
@@ -43,7 +47,7 @@ def raising() -> Iterator[None]:
 
 
 class Stop:
-    """Whether a signal has asked a loop to end. The second one raises Interrupted."""
+    """Whether a signal has asked a loop to end: between two steps of its work. The second one raises Interrupted."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -54,6 +58,14 @@ class Stop:
             _raise(number, frame)
         self.asked = True
         os.write(self._write, b"x")
+
+    def step(self, _text: str) -> None:
+        """As a Progress: raise Stopped at the first step after a signal."""
+        if self.asked:
+            raise Stopped
+
+    def advance(self, done: int, total: int | None) -> None:
+        """As a Progress: a step that has begun is finished."""
 
     def wait(self, seconds: float) -> None:
         """Sleep, until a signal comes."""

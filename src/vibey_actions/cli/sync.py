@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,9 +11,9 @@ import typer
 
 from vibey_actions.cli import console, failure, report, session
 from vibey_actions.cli.options import Json
-from vibey_actions.cli.signals import Stop
+from vibey_actions.cli.signals import Stop, Stopped
 from vibey_actions.errors import Conflicts, SettingError, VibeyError
-from vibey_actions.state.progress import Silent
+from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Report
 
 _YEAR = 366 * 24 * 3600
@@ -51,10 +52,11 @@ def sync(
         return
     with Stop.listening() as stop:
         rounds = Rounds(push=not no_push, max_deletes=max_deletes, accept_rollback=accept_rollback, as_json=as_json)
-        while not stop.asked:
-            rounds.run()
-            if not stop.asked:
-                stop.wait(every)
+        with suppress(Stopped):
+            while not stop.asked:
+                rounds.run(stop)
+                if not stop.asked:
+                    stop.wait(every)
 
 
 class Rounds:
@@ -68,11 +70,11 @@ class Rounds:
         self._first = True
         self._conflicts: Sequence[Conflict] = ()
 
-    def run(self) -> None:
-        """One round. Raises SettingError in the first: what cannot be used from the start is no passing fault."""
+    def run(self, progress: Progress) -> None:
+        """One round, its steps told to ``progress``. Raises SettingError in the first: what cannot be used from the start is no passing fault."""
         try:
             # Read anew each round, so that a rule declared in the configuration file settles a conflict at once.
-            result = session.operations(Silent()).sync(
+            result = session.operations(progress).sync(
                 push=self._push, max_deletes=self._max_deletes, accept_rollback=self._accept_rollback
             )
         except VibeyError as error:

@@ -499,6 +499,23 @@ def test_every_ends_at_once_for_a_setting(engine: Engine, run: Run, monkeypatch:
     assert (outcome.code, len(engine.asked)) == (2, 1)
 
 
+def test_a_signal_ends_a_round_between_its_steps(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step in which the signal comes is finished, the next is not begun; that is no failure and no line."""
+    rounds = Rounds(engine, 1, monkeypatch)
+    signalled = engine.before
+
+    def two_steps() -> None:
+        signalled()
+        engine.progress.advance(2, 2)
+        engine.progress.step("the next")
+        rounds.waited.append(-1)
+
+    engine.before = two_steps
+    engine.answers = [LEVEL]
+    outcome = run("state", "sync", "--every", "1")
+    assert (outcome.code, outcome.out, outcome.err, rounds.waited) == (0, "", "", [])
+
+
 def test_a_second_signal_ends_at_once(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first signal waits for the round's end, the second does not."""
     Rounds(engine, 1, monkeypatch)
