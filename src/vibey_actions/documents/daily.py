@@ -1,7 +1,7 @@
 """Work that is due once per local date: which days a schedule names, which are due, and which were missed.
 
-A schedule is a document of kind ``daily-schedule`` beside the units: ``name``, ``hour``, ``timeZone`` (IANA), and where
-it says so ``person``, ``weekdays`` (Mon to Sun) and ``since`` (the first date). A unit is a document of the machine with
+A schedule is a document of kind ``daily-schedule`` beside the units: ``name``, ``hour``, ``timeZone`` (IANA) and, where
+it says so, ``person``, ``weekdays`` (Mon to Sun), ``since`` (the first date). A unit is a document of the machine with
 the id ``NAME:DATE`` or ``NAME:PERSON:DATE``: it exists as soon as it is claimed, so no day is worked twice. Source: the
 specification of document lanes, machine ``daily``.
 """
