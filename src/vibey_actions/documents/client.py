@@ -90,7 +90,7 @@ class VibesClient:
 
     def __post_init__(self) -> None:
         if not _VIBE.fullmatch(self.vibe):
-            raise SettingError(f"{shown(self.vibe)} names no vibe", "write it as HANDLE/SLUG")
+            raise SettingError(f"{shown(self.vibe) or 'an empty text'} names no vibe", "write it as HANDLE/SLUG")
 
     def get(self, db: str, identifier: str, deadline: float | None = None) -> Document | None:
         what = f"the read of {shown(identifier, 120)} in {shown(db, 80)}"

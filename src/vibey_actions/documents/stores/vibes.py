@@ -180,7 +180,7 @@ class VibesStore(Store):
                 return None
             raise doubt
         self._sleep(self._settle)
-        stands = self.get(db, identifier)
+        stands = self._look(db, identifier)
         if stands is not None and all(same(stands.get(name), new.get(name)) for name in (STATUS, CLAIM)):
             return stands
         if doubt is not None and not _moved(read, stands):
