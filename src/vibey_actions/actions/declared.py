@@ -66,6 +66,16 @@ def check_work_tree(event: Event, workspace: Path) -> None:
         )
 
 
+def check_migrations(config: Config, workspace: Path) -> None:
+    """Refuse a directory of migrations that is not in the work tree. Raises SettingError."""
+    migrations = config.migrations
+    if migrations is not None and migrations.directory is not None and not migrations.directory.is_dir():
+        raise SettingError(
+            f"[migrations] names the directory {migrations.directory.relative_to(workspace)}, which is not there",
+            "check the repository out before this step, with all folders that its migrations are in",
+        )
+
+
 def _git(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     # A job's container may see a workspace of another user; only objects are read, so nothing of its settings is run.
     command = ["git", "-c", "safe.directory=*", "-c", "core.fsmonitor=false", "-C", str(workspace), *arguments]

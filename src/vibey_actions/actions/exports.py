@@ -61,16 +61,6 @@ class Found:
     marked: frozenset[str]
     prefix: str
 
-    @property
-    def waiting(self) -> list[Export]:
-        """Those that were not taken up, and can be."""
-        return [one for one in self.exports if one.sha256 not in self.marked and not one.artifact.expired]
-
-    @property
-    def lost(self) -> list[Export]:
-        """Those that expired before anybody took them up."""
-        return [one for one in self.exports if one.sha256 not in self.marked and one.artifact.expired]
-
 
 def sort_out(prefix: str, artifacts: Iterable[Artifact]) -> Found:
     """The exports and marks among ``artifacts``; whatever else there is counts for nothing."""
@@ -91,7 +81,7 @@ def sort_out(prefix: str, artifacts: Iterable[Artifact]) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the caller named: ``own_run`` is the run that this step is in, ``export`` has to be there, ``run_id`` narrows."""
+    """``own_run`` is the run that this step is in, ``export`` the one that has to be there; ``run_id`` narrows."""
 
     own_run: str = ""
     export: str = ""
@@ -125,8 +115,9 @@ def choose(found: Found, wanted: Wanted, everywhere: Iterable[Artifact] = ()) ->
             "look at the run's artifacts: either nothing was changed in it, or it was exported under another "
             f"artifact-prefix than {found.prefix}",
         )
-    waiting = [one for one in within if one in found.waiting]
-    lost = [one for one in within if one in found.lost]
+    unmarked = [one for one in within if one.sha256 not in found.marked]
+    waiting = [one for one in unmarked if not one.artifact.expired]
+    lost = [one for one in unmarked if one.artifact.expired]
     if wanted.run_id and lost and not waiting:
         raise _expired(lost[0])
     if named is not None and wanted.run_id:
@@ -151,7 +142,7 @@ def _named(found: Found, wanted: Wanted, everywhere: Iterable[Artifact]) -> Expo
             return one
     if any(artifact.name == wanted.export for artifact in everywhere):
         raise ArtifactUnusable(
-            f"the artifact {wanted.export} was made by a run of another repository's code, or of another run than it says",
+            f"the artifact {wanted.export} was made by another repository's code, or by another run than it says",
             "nothing of it was looked at: only exports of this repository's own runs are written",
         )
     raise ArtifactGone(

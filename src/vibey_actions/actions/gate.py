@@ -7,7 +7,7 @@ declares ``[state] public = true``; what cannot be learned counts as public. The
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
@@ -119,6 +119,11 @@ def api_of(runner: Runner, inputs: Inputs) -> Api:
     root = parse_api_url(runner.env.get("GITHUB_API_URL", "") or DEFAULT_API)
     token = find_token({"GH_TOKEN": inputs.token}) if inputs.token else None
     return Api(root, token, notice=runner.say, wait_cap=WAIT_CAP)
+
+
+def run_api(runner: Runner, inputs: Inputs) -> Api:
+    """GitHub's API for this run, with the run's own token: the step's may be for another repository's state."""
+    return api_of(runner, replace(inputs, token=inputs.run_token or inputs.token))
 
 
 def _ask_github(event: Event, api: Api) -> bool | None:

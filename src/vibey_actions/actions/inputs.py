@@ -54,11 +54,15 @@ class Isolation(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What the workflow gave. ``key`` is the text as it came: the gate says whether it is one."""
+    """What the workflow gave. ``key`` is the text as it came: the gate says whether it is one.
+
+    ``run_token`` is no input: action.yml hands over the run's own token, where ``token`` may be another.
+    """
 
     key: str = field(default="", repr=False)
     pg_url: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    run_token: str = field(default="", repr=False)
     when_closed: WhenClosed = WhenClosed.SKIP
     push: bool = False
     export: str = ""
@@ -80,6 +84,7 @@ class Inputs:
             key=env.get(f"{PREFIX}KEY", ""),
             pg_url=given.secret("pg-url"),
             token=given.secret("token"),
+            run_token=given.secret("run-token"),
             when_closed=given.choice("when-closed", WhenClosed, WhenClosed.SKIP),
             push=given.boolean("push"),
             export=given.matching("export", _ARTIFACT, "the name of an artifact, as `close` gives it out"),

@@ -7,7 +7,6 @@ clean up; later steps are handed the database last of all. A state that cannot b
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Final
 
 from vibey_actions.actions import cluster, declared, ending, gate, summary
@@ -18,7 +17,7 @@ from vibey_actions.actions.record import Phase, Place, Record
 from vibey_actions.actions.runner import Runner
 from vibey_actions.actions.secrets import secrets_of_dsn
 from vibey_actions.actions.work import note, operations
-from vibey_actions.errors import DatabaseFailed, GateClosed, SettingError, StepRefused
+from vibey_actions.errors import DatabaseFailed, GateClosed, StepRefused
 from vibey_actions.postgres import roles
 from vibey_actions.postgres.connection import connect
 from vibey_actions.postgres.migrate import migrate
@@ -34,7 +33,7 @@ def open_state(runner: Runner, inputs: Inputs) -> int:
     if not decision.opened and inputs.when_closed is not WhenClosed.EMPTY:
         return _closed(runner, inputs, decision)
     declared.check_work_tree(decision.event, runner.workspace)
-    _check_migrations(decision, runner.workspace)
+    declared.check_migrations(decision.config, runner.workspace)
     place = Place.of(runner.temp, runner.env)
     _take_over(runner, place)
     opening = _Opening(runner, inputs, decision, place)
@@ -53,15 +52,6 @@ def _closed(runner: Runner, inputs: Inputs, decision: Decision) -> int:
         )
     runner.notice(f"{decision.text} This job has no database.", title="The state was not opened")
     return 0
-
-
-def _check_migrations(decision: Decision, workspace: Path) -> None:
-    migrations = decision.config.migrations
-    if migrations is not None and migrations.directory is not None and not migrations.directory.is_dir():
-        raise SettingError(
-            f"[migrations] names the directory {migrations.directory.relative_to(workspace)}, which is not there",
-            "check the repository out before this step, with all folders that its migrations are in",
-        )
 
 
 def _take_over(runner: Runner, place: Place) -> None:

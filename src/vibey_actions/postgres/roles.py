@@ -44,16 +44,31 @@ def furnish(superuser: str, owner_password: str, app_password: str) -> tuple[str
         # CREATEDB: an older branch is lifted to newer migrations in a scratch database.
         for role, password, more in ((OWNER, owner_password, "CREATEDB"), (APPLICATION, app_password, "NOCREATEDB")):
             connection.execute(f"CREATE ROLE {role} {_NO_RIGHTS} {more} PASSWORD '{password}'".encode())
-        connection.execute(f"CREATE DATABASE {DATABASE} OWNER {OWNER} TEMPLATE template0 ENCODING 'UTF8'".encode())
-        connection.execute(f"REVOKE ALL ON DATABASE {DATABASE}, postgres, template1 FROM PUBLIC".encode())
+        connection.execute(b"REVOKE ALL ON DATABASE postgres, template1 FROM PUBLIC")
+    inside = add_database(superuser, DATABASE)
+    with saying("making the job's database"), connect(superuser, purpose="set-up") as connection:
         connection.execute(f"GRANT CONNECT, TEMPORARY ON DATABASE {DATABASE} TO {APPLICATION}".encode())
-    inside = make_conninfo(superuser, dbname=DATABASE)
-    with saying("making the job's database"), connect(inside, purpose="set-up") as connection:
-        connection.execute(f"ALTER SCHEMA public OWNER TO {OWNER}".encode())
-        connection.execute(b"REVOKE CREATE ON SCHEMA public FROM PUBLIC")
     login = [(OWNER, owner_password), (APPLICATION, app_password)]
     owner, app = (as_uri(make_conninfo(inside, user=role, password=password)) for role, password in login)
     return owner, app
+
+
+def add_database(superuser: str, name: str) -> str:
+    """Make an empty database of the owner's in a cluster of ours; returns the superuser's DSN of it."""
+    database = identifier(name)
+    with saying("making the job's database"), connect(superuser, purpose="set-up") as connection:
+        connection.execute(f"CREATE DATABASE {database} OWNER {OWNER} TEMPLATE template0 ENCODING 'UTF8'".encode())
+        connection.execute(f"REVOKE ALL ON DATABASE {database} FROM PUBLIC".encode())
+    inside = make_conninfo(superuser, dbname=name)
+    with saying("making the job's database"), connect(inside, purpose="set-up") as connection:
+        connection.execute(f"ALTER SCHEMA public OWNER TO {OWNER}".encode())
+        connection.execute(b"REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    return inside
+
+
+def in_database(dsn: str, name: str) -> str:
+    """``dsn`` for the database ``name`` of the same server, a URI."""
+    return as_uri(make_conninfo(dsn, dbname=name))
 
 
 def grant(owner: str, role: str, schemas: Sequence[str]) -> None:
