@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vibey_actions.actions import ending, gate, summary
+from vibey_actions.actions.exports import export_name
 from vibey_actions.actions.gate import Decision
 from vibey_actions.actions.inputs import Inputs
 from vibey_actions.actions.record import Phase, Place, Record
@@ -36,13 +37,6 @@ def close_state(runner: Runner, inputs: Inputs) -> int:
         return _nothing(runner, "The opening of the state did not finish, so nothing is exported.")
     finally:
         ending.end(place, record, note(runner), keep_export=closing.exported)
-
-
-def export_name(prefix: str, decision: Decision, sha256: str) -> str:
-    """The name of the artifact with an export: unique to run, attempt, job and content."""
-    event = decision.event
-    job = "".join(one if one.isascii() and (one.isalnum() or one in "_-") else "-" for one in event.job)[:60] or "job"
-    return f"{prefix}-export-{event.run_id or '0'}-{event.attempt}-{job}-{sha256}"
 
 
 def _nothing(runner: Runner, text: str) -> int:
@@ -106,7 +100,14 @@ class _Closing:
         path = self._place.export
         private_folder(path.parent)
         done = engine.export(path, shapes=self._place.shapes)
-        name = export_name(self._inputs.artifact_prefix, decision, sha256_of(path))
+        event = decision.event
+        name = export_name(
+            self._inputs.artifact_prefix,
+            run_id=event.run_id,
+            attempt=event.attempt,
+            job=event.job,
+            sha256=sha256_of(path),
+        )
         self.exported = True
         self._output(path.parent, name)
         self._runner.output("commit", done.base or "")

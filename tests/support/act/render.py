@@ -108,6 +108,6 @@ def tool(target: Path, seed: Path | None) -> Path:
 def _tokens(text: str) -> str:
     """The action with the job's own token where it would take ``github.token`` by default."""
     own = f"${{{{ inputs.token == github.token && {JOB_TOKEN} || inputs.token }}}}"
-    rendered = text.replace("${{ inputs.token }}", own)
+    rendered = text.replace("${{ inputs.token }}", own).replace("${{ github.token }} #", f"${{{{ {JOB_TOKEN} }}}} #")
     assert rendered != text, "the action takes no token"
     return rendered
