@@ -188,7 +188,9 @@ class Cycle:
             if base is not None:
                 base_document = self._at(view, base)
                 older_base = base_document.schema != view.schema and not self.store.can_lift()
-                if not older_base:
+                if older_base:
+                    _by_no_key(base_document)
+                else:
                     base_document, base_lifted = self._in_shape(stack, view, base_document, base)
         # What is here is the base: then the merge is the branch's state, which needs no second sealing.
         writes = push and (lifted or head is None or not view.as_agreed)
@@ -242,6 +244,7 @@ class Cycle:
     def _reshape(self, stack: ExitStack, view: View, document: DocumentReader, head: str, *, push: bool) -> _Found:
         """The branch is still the base, at older migrations: what is here is what it is to become."""
         self.progress.step("bringing the branch to this database's migrations")
+        _by_no_key(document)
         writer, draft = stack.enter_context(self._draft(view)) if push else (None, None)
         outcome = reshape(view.declaration, document, view.view, writer=writer, progress=self.progress)
         self.documents.note_checked(self.remote.fetch(head), view.declaration)
@@ -315,6 +318,11 @@ class _Found:
     @property
     def differs_there(self) -> bool:
         return self.reshaped or self.merge.changes_there
+
+
+def _by_no_key(document: DocumentReader) -> None:
+    """Have its rows checked but for their keys, which a migration may have changed (see ``merge.older_rows``)."""
+    document.check_rows(lambda _: None)
 
 
 def _level_tables(found: _Found, agreements: Agreements) -> Agreements:

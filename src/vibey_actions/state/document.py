@@ -34,6 +34,11 @@ _NOT_FOLDED: Mapping[str, Fold] = MappingProxyType({})
 
 _BUFFERED = 256 * 1024
 
+_ANOTHER_KEY = (
+    "a table whose primary key is another here than where the state was written reads like that: bring both ends to "
+    "the same schema (`vibey-actions migrate`), then sync"
+)
+
 
 def keys(batch: Batch, key: tuple[str, ...]) -> list[bytes]:
     """The keys of a batch's rows: canonical, and folded where equal values may have different texts."""
@@ -198,7 +203,7 @@ class _RowCheck:
             return
         batch.keys = self._keys(values, self._key, batch.folds)
         if any(left >= right for left, right in pairwise([self._last, *batch.keys])):
-            raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key")
+            raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key", _ANOTHER_KEY)
         self._last = batch.keys[-1]
 
     def _check_columns(self, rows: list[Any]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from vibey_actions.errors import TableRefused
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.declaration import Declaration, Table
-from vibey_actions.state.document import DocumentReader, DocumentWriter, keys
-from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, alike, check_key
+from vibey_actions.state.document import DocumentReader, DocumentWriter
+from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, alike, check_key, older_rows
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Counts
 from vibey_actions.state.rules import Row, settle
@@ -41,7 +41,7 @@ def reshape(
         rows: Iterator[Keyed] = iter(())
         if following is not None and following[0] == name:
             check_key(table, base)
-            rows = (row for batch in following[1] for row in zip(keys(batch, table.key), batch.rows, strict=True))
+            rows = older_rows(table, following[1])
         if writer is not None:
             writer.table(name)
         bounds = BoundsBuilder((), [EVERYTHING])
