@@ -25,7 +25,7 @@ _EXPORT: Final = re.compile(
 )
 _TAKEN: Final = re.compile(r"-taken-(?P<sha256>[0-9a-f]{64})")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_JOB: Final = 60
+_LONGEST_JOB: Final = 56
 
 
 def export_name(prefix: str, *, run_id: str, attempt: str, job: str, sha256: str) -> str:
