@@ -230,10 +230,8 @@ _HELPERS: Final = r"""
     if (doc.attempts !== 0) return "a retry starts with 0 attempts";
     const gone = ["claimId", "leaseUntil", "step", "lastClaimId", "heldReason", "lastError", "outcomeUnknown"];
     if (gone.some((name) => has(doc, name))) return "a retry drops the claim and the error";
-    const kept = same(old.lastError, doc.previousError);
-    return (has(old, "lastError") || has(doc, "previousError")) && !kept
-      ? "a retry keeps lastError as previousError"
-      : null;
+    const kept = has(old, "lastError") === has(doc, "previousError") && same(old.lastError, doc.previousError);
+    return kept ? null : "a retry keeps lastError as previousError";
   }
 
   function expired(doc, now) {

@@ -228,7 +228,7 @@ def _retried(old: Mapping[str, object], new: Mapping[str, object]) -> str | None
         return "a retry starts with 0 attempts"
     if any(name in new for name in (*CLAIM_FIELDS, LAST_CLAIM, HELD, ERROR, UNKNOWN)):
         return "a retry drops the claim and the error"
-    if (ERROR in old or PREVIOUS_ERROR in new) and not same(old.get(ERROR), new.get(PREVIOUS_ERROR)):
+    if (ERROR in old) != (PREVIOUS_ERROR in new) or not same(old.get(ERROR), new.get(PREVIOUS_ERROR)):
         return "a retry keeps lastError as previousError"
     return None
 
