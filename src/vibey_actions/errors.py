@@ -223,6 +223,12 @@ class FileFailed(VibeyError):
     code = "file"
 
 
+class ServiceFailed(VibeyError):
+    """The service manager of this machine refused, or is not there."""
+
+    code = "service"
+
+
 class ScratchRefused(DatabaseFailed):
     """No scratch database can be made to lift an older state in."""
 

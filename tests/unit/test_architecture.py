@@ -28,7 +28,9 @@ OURS = {
     "operations": CORE | {"config", "settings", "keys", "postgres", "remotes"},
     "actions": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"},
     "checks": CORE | {"config", "settings", "keys", "postgres", "remotes", "checks"},
-    "cli": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions", "checks", "cli"},
+    "service": {"errors", "text", "service"},
+    "cli": CORE
+    | {"service", "config", "settings", "keys", "postgres", "remotes", "operations", "actions", "checks", "cli"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -38,7 +40,7 @@ ONLY_IN = {
     "psycopg": {"postgres", "operations"},
     "requests": {"remotes"},
     "urllib3": {"remotes"},
-    "subprocess": {"postgres", "remotes", "keys", "documents", "actions", "cli"},
+    "subprocess": {"postgres", "remotes", "keys", "documents", "actions", "service", "cli"},
     "socket": {"postgres", "remotes"},
     "http": {"remotes"},
     "typer": {"cli"},

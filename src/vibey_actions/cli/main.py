@@ -12,7 +12,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from vibey_actions import __version__
-from vibey_actions.cli import action, console, failure, signals
+from vibey_actions.cli import action, console, failure, service, signals
 from vibey_actions.cli.doctor import doctor
 from vibey_actions.cli.export import export
 from vibey_actions.cli.forget import forget, forget_table
@@ -57,6 +57,12 @@ for _name, _step in {
     steps.command(_name)(_step)
 app.command("init")(init)
 app.command("doctor")(doctor)
+services = typer.Typer(rich_markup_mode=None, add_completion=False)
+app.add_typer(services, name="service", help="The sync as a service of this machine.")
+services.command("install")(service.install)
+services.command("status")(service.status)
+services.command("uninstall")(service.uninstall)
+services.command("run")(service.run)
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001

@@ -16,7 +16,7 @@ from vibey_actions.errors import Conflicts, SettingError, VibeyError
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Report
 
-_YEAR = 366 * 24 * 3600
+YEAR = 366 * 24 * 3600
 
 
 def sync(
@@ -27,7 +27,7 @@ def sync(
         typer.Option(
             metavar="SECONDS",
             min=1,
-            max=_YEAR,
+            max=YEAR,
             help="Sync again this long after each round, until a signal comes; one line a round.",
         ),
     ] = None,
@@ -71,7 +71,10 @@ class Rounds:
         self._conflicts: Sequence[Conflict] = ()
 
     def run(self, progress: Progress) -> None:
-        """One round, its steps told to ``progress``. Raises SettingError in the first: what cannot be used from the start is no passing fault."""
+        """One round, its steps told to ``progress``.
+
+        Raises SettingError in the first: what cannot be used from the start is no passing fault.
+        """
         try:
             # Read anew each round, so that a rule declared in the configuration file settles a conflict at once.
             result = session.operations(progress).sync(
