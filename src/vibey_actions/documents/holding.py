@@ -10,7 +10,7 @@ from vibey_actions.documents.model import ATTEMPTS, LEASE, Document, attempts_of
 from vibey_actions.documents.report import Event, What
 from vibey_actions.documents.steps.base import Outcome, StepResult
 from vibey_actions.documents.stores.base import Store
-from vibey_actions.errors import DocumentDenied, OutcomeUnknown, StoreFailed
+from vibey_actions.errors import DocumentDenied, DocumentInvalid, OutcomeUnknown, StoreFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class Holder:
         """Write what came of the work, unless the claim is lost: then the result does not count."""
         try:
             return self._end(self._ending(result))
-        except DocumentDenied as error:
+        except (DocumentDenied, DocumentInvalid) as error:
             reason = f"what its step answered was refused: {error.message}"
         try:
             return self._end(self._failure(reason, None))
-        except DocumentDenied as error:
+        except (DocumentDenied, DocumentInvalid) as error:
             return self._event(What.REFUSED, None, error.message)
 
     def give_back(self, reason: str, what: What) -> Event:

@@ -18,7 +18,7 @@ from vibey_actions.documents.model import CLAIM_DAY, ERROR, Document, copied, id
 from vibey_actions.documents.report import Due, Event, TickReport, What
 from vibey_actions.documents.steps.base import Step, StepResult, Work, unknown
 from vibey_actions.documents.stores.base import Store
-from vibey_actions.errors import DocumentDenied, OutcomeUnknown, StoreFailed, VibeyError
+from vibey_actions.errors import DocumentDenied, DocumentInvalid, OutcomeUnknown, StoreFailed, VibeyError
 from vibey_actions.text import shown
 
 __all__ = ["Lane", "Limits", "Unit", "spent_today"]
@@ -119,7 +119,7 @@ class Lane:
             return None
         try:
             written = self._store.move(self._machine.db, read, new, writer=self._machine.lane)
-        except (DocumentDenied, OutcomeUnknown) as error:
+        except (DocumentDenied, DocumentInvalid, OutcomeUnknown) as error:
             tick.add(read or new, What.REFUSED, None, error.message)
             return None
         if written is None:
@@ -153,7 +153,7 @@ class Lane:
         """One document; 1 where its claim was won."""
         try:
             holder = self._claim(candidate)
-        except (DocumentDenied, OutcomeUnknown) as error:
+        except (DocumentDenied, DocumentInvalid, OutcomeUnknown) as error:
             tick.add(candidate.document, What.REFUSED, None, error.message)
             return 0
         if holder is None:
