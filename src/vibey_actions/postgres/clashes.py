@@ -94,4 +94,5 @@ def _conflict(unique: Unique, row: str, other: str, *, comes: bool) -> Conflict:
         f"the row of the branch and the row {other} {where} cannot both be there: {unique.name} keeps them apart",
         f"change or delete one of the two: {row} on the branch, or {other} {'there' if comes else 'here'}",
         constraint=unique.name,
+        other=(unique.table, other),
     )

@@ -205,6 +205,7 @@ def _lacking(link: Link, row: str, missing: str | None) -> Conflict:
         f"the row of the branch references {what}{unsynced}, which is not here (foreign key {link.name})",
         f"bring {what} {'' if parent.table is None else 'back '}here, or delete or re-point the row on the branch",
         constraint=link.name,
+        other=(parent.name, missing or ""),
     )
 
 
@@ -218,6 +219,7 @@ def _losing(link: Link, row: str, key: str, *, deleted: bool) -> Conflict:
         f"the row references {parent}, which was {did} (foreign key {link.name})",
         f"bring {parent} back on the branch, or delete or re-point this row here",
         constraint=link.name,
+        other=(link.parent.name, key),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from vibey_actions.state.documents import Documents, reopen
 from vibey_actions.state.interfaces import Agreements, Store, View
 from vibey_actions.state.merge import Merge, check_deletes, merge
 from vibey_actions.state.progress import Progress
-from vibey_actions.state.report import Counts, Report, SyncState
+from vibey_actions.state.report import Conflict, Counts, Report, SyncState
 from vibey_actions.state.reshape import reshape
 
 LARGE_FILL = 2 * 1024 * 1024
@@ -93,9 +93,7 @@ class Cycle:
             if head is not None and head == base and view.as_agreed:
                 return Report(SyncState.IN_SYNC, self.remote.name, head, None)
             found = self._merge(stack, view, base, head, push=False)
-            merged = found.merge
-            if merged.changes_here and not merged.conflicts:
-                merged.conflicts += self.store.conflicts(merged.pull, merged.push_counts)
+            found.merge.conflicts += self._broken(found.merge)
             return _status(found, self.remote.name, head)
 
     def _once(self, *, may_fill: bool = True) -> Report:
@@ -250,9 +248,23 @@ class Cycle:
         self.documents.note_checked(self.remote.fetch(head), view.declaration)
         return _Found(outcome, draft, reshaped=True, declaration=view.declaration)
 
+    def _broken(self, merged: Merge) -> list[Conflict]:
+        """Rows that would break a constraint here, however the rows that conflict are settled."""
+        if not merged.changes_here or merged.unnamed_conflicts:
+            return []
+        unsettled = {(conflict.table, conflict.key) for conflict in merged.conflicts}
+        tables = {table for table, _ in unsettled}
+        return [
+            conflict
+            for conflict in self.store.conflicts(merged.pull, merged.push_counts)
+            if not _hangs_on(conflict, unsettled, tables)
+        ]
+
     def _refuse(self, found: _Found) -> None:
         conflicts = found.merge.conflicts
         if conflicts:
+            # By the look alone nothing is refused: the apply looks again, behind its locks.
+            conflicts += self._broken(found.merge)
             total = len(conflicts) + found.merge.unnamed_conflicts
             raise Conflicts(
                 f"{total} row(s) conflict with {self.remote.name}; nothing was written at either end",
@@ -318,6 +330,15 @@ class _Found:
     @property
     def differs_there(self) -> bool:
         return self.reshaped or self.merge.changes_there
+
+
+def _hangs_on(broken: Conflict, unsettled: Collection[tuple[str, str]], tables: Collection[str]) -> bool:
+    """Whether a broken constraint may be none once the ``unsettled`` rows, which are of ``tables``, are settled."""
+    if (broken.table, broken.key) in unsettled:
+        return True
+    return broken.other is not None and (
+        broken.other in unsettled or (broken.other[1] == "" and broken.other[0] in tables)
+    )
 
 
 def _by_no_key(document: DocumentReader) -> None:

@@ -44,7 +44,8 @@ class ConflictKind(str, Enum):
 class Conflict:
     """One conflicting row: its table, its key as canonical text, why, and what to do. Never its values.
 
-    ``constraint`` names the constraint for ConflictKind.CONSTRAINT.
+    ``constraint`` names the constraint for ConflictKind.CONSTRAINT, ``other`` table and key of the other row that it is
+    about; the key is "" where that is not known.
     """
 
     table: str
@@ -53,6 +54,7 @@ class Conflict:
     why: str
     advice: str
     constraint: str = ""
+    other: tuple[str, str] | None = None
 
 
 class SyncState(str, Enum):

@@ -200,6 +200,46 @@ def test_tables_that_are_not_synced(ends: Ends) -> None:
     assert other.rows("note") == []
 
 
+def test_rows_in_conflict_and_broken_constraints_are_in_one_report(ends: Ends) -> None:
+    """What would break a constraint whatever becomes of the rows in conflict is named with them; the rest waits."""
+    one, other = ends.pair(
+        "CREATE TABLE t (id int PRIMARY KEY, u text UNIQUE)",
+        "CREATE TABLE p (id int PRIMARY KEY, v text UNIQUE)",
+        "CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p, v text REFERENCES p (v))",
+    )
+    one.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO p VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+    one.run("INSERT INTO c VALUES (7, 3)")
+    level(one, other)
+    # Rows 1 of t and p and row 7 of c conflict; what else comes hangs on these or not.
+    one.run("UPDATE t SET u = 'c' WHERE id = 1", "INSERT INTO t VALUES (3, 'new'), (5, 'd')")
+    one.run("UPDATE p SET v = 'w' WHERE id = 1", "INSERT INTO c VALUES (1, 1, NULL), (2, 2, NULL), (5, NULL, 'w')")
+    one.run("UPDATE c SET p = NULL WHERE id = 7", "DELETE FROM p WHERE id = 3")
+    one.sync()
+    other.run("UPDATE t SET u = 'd' WHERE id = 1", "INSERT INTO t VALUES (9, 'new')", "DELETE FROM p WHERE id < 3")
+    other.run("UPDATE c SET v = 'z' WHERE id = 7")
+    error = other.refused(Conflicts)
+    assert isinstance(error, Conflicts)
+    assert "5 row(s) conflict" in error.message
+    assert sorted((c.table, c.key, c.constraint) for c in error.conflicts) == [
+        ("c", "[2]", "c_p_fkey"),
+        ("c", "[7]", ""),
+        ("p", "[1]", ""),
+        ("t", "[1]", ""),
+        ("t", "[3]", "t_u_key"),
+    ]
+    report = other.operations.status()
+    assert (report.state, list(report.conflicts)) == (SyncState.CONFLICT, list(error.conflicts))
+    # Once the rows are settled, what hung on them is a conflict where it still is one.
+    other.env["VIBEY_STATE_CONFLICTS"] = "t=mine,p=mine,c=theirs"
+    assert sorted((c.table, c.key, c.constraint) for c in refusal(other)) == [
+        ("c", "[1]", "c_p_fkey"),
+        ("c", "[2]", "c_p_fkey"),
+        ("c", "[5]", "c_v_fkey"),
+        ("t", "[3]", "t_u_key"),
+        ("t", "[5]", "t_u_key"),
+    ]
+
+
 def test_a_row_written_here_after_the_look_is_found_at_the_write(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that comes between the read and the locks makes a conflict, not a plain refusal of PostgreSQL."""
     one, other = ends.pair(
