@@ -31,8 +31,8 @@ class _Unanswered(Exception):
 class VibesServer:
     """A server of one vibe on a free port. Use it in a ``with`` block; ``url`` is what ``--api-url`` takes.
 
-    ``seen`` counts the requests of each kind, ``admin`` lists which kinds were asked with the admin's override;
-    ``refuses`` is a status that refuses every upgrade.
+    ``requests`` are the payloads that came in, with the kind as type; ``refuses`` is a status that refuses every
+    upgrade.
     """
 
     def __init__(self, vibe: Vibe | None = None, handle: str = "maker", slug: str = "hub") -> None:

@@ -68,7 +68,7 @@ class Vibe:
             shown = ids if self.page is None else ids[: self.page]
             # A body's own _id hides the document's: that is what misleads a reader of queries.
             rows = [{"_id": one, **copy.deepcopy(self.documents[db, one])} for one in shown]
-            return rows, shown[-1] if len(shown) < len(ids) else None
+            return rows, shown[-1] if shown and len(shown) < len(ids) else None
 
     def delete(self, db: str, document_id: str) -> None:
         with self.lock:

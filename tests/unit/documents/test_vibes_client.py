@@ -28,7 +28,7 @@ class Scripted(VibesClient):
     ended: program.Ended
     asked: tuple[str, ...] = ()
 
-    def run(self, *arguments: str, **_: object) -> program.Ended:  # type: ignore[override]
+    def run(self, *arguments: str, **_: object) -> program.Ended:
         object.__setattr__(self, "asked", arguments)
         return self.ended
 
