@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.cases import CHANGES_HERE, PLANTED, ROWS
 from tests.support.machines import PATH, Branch, Machine, Rows
-from vibey_actions.errors import NotAStateBranch, RolledBack, Unreadable, VibeyError, WrongKey
+from vibey_actions.errors import NotAStateBranch, RolledBack, SchemaMismatch, Unreadable, VibeyError, WrongKey
 from vibey_actions.keys import format_key
 from vibey_actions.state.documents import sealed_file
 
@@ -115,6 +115,53 @@ def test_a_bad_file_on_the_branch_changes_nothing(
         with pytest.raises(error):
             machine.operations.status()
         git_branch.git("update-ref", "refs/heads/vibey-state", str(good_head))
+    machine.sync()
+    assert machine.base == git_branch.head
+
+
+# What may stand in the head of an exact document in place of the columns that are serialized, and the error.
+HEADS: dict[str, tuple[str, type[VibeyError]]] = {
+    "of another type": (',"serialized":["audit"]', Unreadable),
+    "columns of another type": (',"serialized":{"audit":"body"}', Unreadable),
+    "empty": (',"serialized":{}', Unreadable),
+    "missing": ("", Unreadable),
+    "unsorted": (',"serialized":{"audit":["seq","body"]}', Unreadable),
+    "twice": (',"serialized":{"audit":["body","body"]}', Unreadable),
+    "a member twice": (',"serialized":{"audit":["body"]},"serialized":{"audit":["body"]}', Unreadable),
+    "an empty member of keys": (',"serialized":{"audit":["body"]},"keys":{}', Unreadable),
+    "of too few columns": (',"serialized":{"nothing":["body"]}', SchemaMismatch),
+    "of a column that is not there": (',"serialized":{"audit":["body","none"]}', SchemaMismatch),
+    "of a column that is a number": (',"serialized":{"audit":["body","seq"]}', SchemaMismatch),
+}
+
+
+@pytest.mark.parametrize("local", [to_be_filled, changed])
+def test_a_head_that_names_other_columns_changes_nothing(
+    machines: Machines,
+    git_branch: Branch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    local: Callable[[Machines, Branch], Machine],
+) -> None:
+    """Whatever an exact document says of its columns but the truth is one clear error before anything is written."""
+    machines(git_branch, "a", rows=ROWS).sync()
+    machine = local(machines, git_branch)
+    if local is to_be_filled:
+        monkeypatch.setattr("vibey_actions.state.cycle.LARGE_FILL", 1)
+    before, good_head, plain = held(machine), str(git_branch.head), git_branch.document(tmp_path)
+    said = b',"serialized":{"audit":["body"]}'
+    assert plain.startswith(b'{"format":"vibey-state/1x"')
+    assert said in plain
+    heads = {name: (plain.replace(said, head.encode()), error) for name, (head, error) in HEADS.items()}
+    heads["in format 1"] = (plain.replace(b"vibey-state/1x", b"vibey-state/1"), Unreadable)
+    for name, (text, error) in heads.items():
+        bad_head = git_branch.put({PATH: sealed(tmp_path, git_branch.key, text)})
+        with pytest.raises(error) as raised:
+            machine.sync()
+        assert type(raised.value) is error, name
+        assert held(machine) == before, name
+        assert git_branch.head == bad_head, name
+        git_branch.git("update-ref", "refs/heads/vibey-state", good_head)
     machine.sync()
     assert machine.base == git_branch.head
 

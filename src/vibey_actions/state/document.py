@@ -162,8 +162,8 @@ class DocumentReader:
     def _batches(self, name: str) -> Iterator[Batch]:
         scanner = self._scanner
         row_start = b'{"'
-        check = _RowCheck(name, self._key_of(name)) if self._key_of else None
         folds = self.folds.get(name, _NOT_FOLDED)
+        check = _RowCheck(name, self._key_of(name), self.serialized.get(name, ()), folds) if self._key_of else None
         first = True
         while not scanner.take(b"]"):
             if not first:
@@ -181,11 +181,15 @@ class DocumentReader:
 
 
 class _RowCheck:
-    """Canonical text, the same columns in every row, keys in ascending order."""
+    """Canonical text, the same columns in every row, those that the head names among them, keys in ascending order."""
 
-    def __init__(self, name: str, key: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, name: str, key: tuple[str, ...] | None, serialized: tuple[str, ...], folds: Mapping[str, Fold]
+    ) -> None:
         self._name = name
         self._key = key
+        self._serialized = serialized
+        self._named = {*serialized, *folds}
         self._last = b""
         self._columns: KeysView[str] | None = None
 
@@ -212,6 +216,10 @@ class _RowCheck:
         columns = self._columns = rows[0].keys() if self._columns is None else self._columns
         if any(map(columns.__ne__, map(dict.keys, rows))):
             raise Unreadable(f"the state's rows of {self._name} do not all have the same columns")
+        if not self._named <= columns:
+            raise Unreadable(f"the state's head names columns of {self._name} that its rows do not have")
+        if self._serialized and not {type(row[name]) for row in rows for name in self._serialized} <= {str, type(None)}:
+            raise Unreadable(f"the state's rows of {self._name} hold something else than text where its head says text")
         return tuple(columns)
 
     def _keys(self, rows: list[Any], key: tuple[str, ...], folds: Mapping[str, Fold]) -> list[bytes]:
