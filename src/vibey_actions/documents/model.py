@@ -73,8 +73,9 @@ def parse(text: bytes, what: str) -> Document:
     try:
         value = decode(text)
         repeated = _repeated(text)
-    except NotJson as error:
-        raise DocumentInvalid(f"{what} is no document: {error}", "write one JSON object") from None
+    except (NotJson, RecursionError) as error:
+        reason = str(error) if isinstance(error, NotJson) else "it is nested too deeply"
+        raise DocumentInvalid(f"{what} is no document: {reason}", "write one JSON object") from None
     if repeated is not None:
         raise DocumentInvalid(f"{what} holds the field {visible(repeated)} twice", "keep one of the two")
     return checked(value, what)

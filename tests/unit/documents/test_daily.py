@@ -1,0 +1,134 @@
+"""Which days are due and which were missed, in the zone of each schedule."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.support.lanes import DAILY, MACHINES, FakeStep, SetClock
+from vibey_actions.documents.daily import Plan, plan, read_schedule
+from vibey_actions.documents.lane import Lane
+from vibey_actions.documents.model import Document
+from vibey_actions.documents.stores.memory import MemoryStore
+from vibey_actions.errors import DocumentInvalid
+
+DETROIT: Document = {"name": "digest", "hour": 7, "timeZone": "America/Detroit", "since": "2026-01-01"}
+
+
+def at(text: str) -> SetClock:
+    """A clock that stands at a moment in UTC."""
+    return SetClock(int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1000))
+
+
+def planned(clock: SetClock, *schedules: Document) -> tuple[MemoryStore, Plan]:
+    store = MemoryStore(MACHINES, clock)
+    for place, schedule in enumerate(schedules):
+        store.put("daily", f"schedule:{place}", {"kind": "daily-schedule", **schedule})
+    return store, plan(DAILY, store)
+
+
+def units(result: Plan) -> list[tuple[object, str]]:
+    return [(unit.document["_id"], unit.status) for unit in result.units]
+
+
+DUE = {
+    "before its hour": ("2026-01-01 11:59", DETROIT, []),
+    "at its hour": ("2026-01-01 12:00", DETROIT, [("digest:2026-01-01", "claimed")]),
+    "late that day": ("2026-01-02 04:59", DETROIT, [("digest:2026-01-01", "claimed")]),
+    "the day after": ("2026-01-02 05:00", DETROIT, [("digest:2026-01-01", "missed")]),
+    "before its first day": ("2025-12-31 12:00", DETROIT, []),
+    "a day ahead of UTC": (
+        "2026-01-01 10:00",
+        {**DETROIT, "timeZone": "Pacific/Kiritimati", "hour": 0, "since": "2026-01-02"},
+        [("digest:2026-01-02", "claimed")],
+    ),
+    "a person": ("2026-01-01 12:00", {**DETROIT, "person": "ann"}, [("digest:ann:2026-01-01", "claimed")]),
+    "on its weekday": ("2026-01-02 12:00", {**DETROIT, "weekdays": ["fri"]}, [("digest:2026-01-02", "claimed")]),
+    "on another weekday": ("2026-01-03 12:00", {**DETROIT, "weekdays": ["Fri"]}, [("digest:2026-01-02", "missed")]),
+    "Friday there, Saturday in UTC": (
+        "2026-01-03 03:00",
+        {**DETROIT, "weekdays": ["Fri"], "hour": 22},
+        [("digest:2026-01-02", "claimed")],
+    ),
+    "in summer time": ("2026-07-01 11:00", {**DETROIT, "since": "2026-07-01"}, [("digest:2026-07-01", "claimed")]),
+    "an hour that the clocks skip": (
+        "2026-03-08 07:00",
+        {**DETROIT, "hour": 2, "since": "2026-03-08"},
+        [("digest:2026-03-08", "claimed")],
+    ),
+    "a schedule made today has missed nothing": (
+        "2026-01-05 12:00",
+        {"name": "d", "hour": 7, "timeZone": "UTC", "createdAt": "2026-01-05T08:00:00Z"},
+        [("d:2026-01-05", "claimed")],
+    ),
+    "a schedule that says nothing has missed nothing": (
+        "2026-01-05 12:00",
+        {"name": "d", "hour": 7, "timeZone": "UTC"},
+        [("d:2026-01-05", "claimed")],
+    ),
+}
+
+
+@pytest.mark.parametrize(("moment", "schedule", "expected"), DUE.values(), ids=DUE.keys())
+def test_what_is_due(moment: str, schedule: Document, expected: list[tuple[object, str]]) -> None:
+    """Date, weekday and hour come from one conversion into the schedule's zone."""
+    assert units(planned(at(moment), schedule)[1]) == expected
+
+
+def test_missed_days_are_bounded() -> None:
+    """A lane that stood still for months marks the last two weeks, not all of them."""
+    found = units(planned(at("2026-06-01 12:00"), DETROIT)[1])
+    assert [status for _, status in found] == ["missed"] * 14 + ["claimed"]
+    assert found[0] == ("digest:2026-05-18", "missed")
+
+
+def test_a_day_is_worked_once_however_often_the_tick_comes() -> None:
+    """A claimed, finished or missed day is known by its id; the next day is another."""
+    clock = at("2026-01-02 12:00")
+    store, first = planned(clock, DETROIT)
+    step = FakeStep()
+    lane = Lane(DAILY, store, {"daily": step})
+    lane.tick(units=first.units)
+    for _ in range(3):
+        again = plan(DAILY, store)
+        assert again.units == ()
+        lane.tick(units=again.units)
+    clock.pass_ms(24 * 3_600_000)
+    lane.tick(units=plan(DAILY, store).units)
+    assert [work.key for work in step.worked] == ["digest:2026-01-02:1", "digest:2026-01-03:1"]
+    statuses = {document["_id"]: document["status"] for document in store.query("daily", "status").documents}
+    assert statuses == {"digest:2026-01-01": "missed", "digest:2026-01-02": "done", "digest:2026-01-03": "done"}
+
+
+def test_an_unknown_zone_skips_its_schedule_alone() -> None:
+    """One stale record stops nobody else's day."""
+    wrong = {**DETROIT, "name": "other", "timeZone": "Mars/Olympus"}
+    _, result = planned(at("2026-01-01 12:00"), wrong, DETROIT)
+    assert units(result) == [("digest:2026-01-01", "claimed")]
+    assert result.notes == ("schedule:0 is skipped: its timeZone is unknown here",)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": "a:b"},
+        {"name": ""},
+        {"hour": 24},
+        {"hour": "7"},
+        {"hour": True},
+        {"hour": 7.5},
+        {"weekdays": []},
+        {"weekdays": "Mon"},
+        {"weekdays": ["Mon", "Someday"]},
+        {"timeZone": ""},
+        {"timeZone": "../etc/passwd"},
+        {"timeZone": "/etc/localtime"},
+        {"since": "soon"},
+    ],
+    ids=repr,
+)
+def test_a_schedule_that_cannot_be_read_says_why(wrong: Document) -> None:
+    """No field is guessed: a wrong hour would be the wrong day."""
+    with pytest.raises(DocumentInvalid):
+        read_schedule({"_id": "s", **DETROIT, **wrong})
