@@ -124,11 +124,17 @@ def _key_file(env: Mapping[str, str], cwd: Path) -> Path | None:
     named = _value(env, "VIBEY_STATE_KEY_FILE")
     if named is not None:
         return cwd / named
+    folder = config_folder(env)
+    return folder / "vibey" / "state.key" if folder is not None else None
+
+
+def config_folder(env: Mapping[str, str]) -> Path | None:
+    """The user's configuration folder (XDG base directories), None where neither it nor a home is known."""
     configured = _value(env, "XDG_CONFIG_HOME")
     if configured is not None and Path(configured).is_absolute():
-        return Path(configured) / "vibey" / "state.key"
+        return Path(configured)
     home = _value(env, "HOME")
-    return Path(home) / ".config" / "vibey" / "state.key" if home is not None else None
+    return Path(home) / ".config" if home is not None else None
 
 
 def _conflicts(env: Mapping[str, str]) -> dict[str, Rule]:

@@ -21,6 +21,7 @@ from vibey_actions.checks import branch
 from vibey_actions.checks.doctor import CHECKS, examine, exit_code
 from vibey_actions.checks.facts import Facts
 from vibey_actions.checks.finding import Finding, Level
+from vibey_actions.checks.github import rules
 from vibey_actions.cli.main import main
 from vibey_actions.keys import format_key
 
@@ -217,27 +218,29 @@ def test_what_cannot_be_known_is_said_so(patient: Patient, github: GitHubServer)
     assert "could not be asked" in patient.found("rules", Level.UNKNOWN)[0].text
 
 
-@pytest.mark.parametrize(
-    ("kind", "level"),
-    [
-        ("update", Level.PROBLEM),
-        ("pull_request", Level.PROBLEM),
-        ("required_status_checks", Level.PROBLEM),
-        ("a_rule_of_tomorrow", Level.PROBLEM),
-        ("creation", Level.PROBLEM),
-        ("commit_message_pattern", Level.NOTE),
-        ("deletion", Level.OK),
-        ("non_fast_forward", Level.OK),
-        ("required_linear_history", Level.OK),
-    ],
-)
-def test_rules_on_the_branch(patient: Patient, repository: Repository, kind: str, level: Level) -> None:
+RULES = {
+    "update": Level.PROBLEM,
+    "pull_request": Level.PROBLEM,
+    "required_status_checks": Level.PROBLEM,
+    "a_rule_of_tomorrow": Level.PROBLEM,
+    "creation": Level.PROBLEM,
+    "commit_message_pattern": Level.NOTE,
+    "deletion": Level.OK,
+    "non_fast_forward": Level.OK,
+    "required_linear_history": Level.OK,
+}
+
+
+def test_rules_on_the_branch(patient: Patient, repository: Repository) -> None:
     """A rule that refuses a push stops a sync, one that may is a note, those that a push keeps are nothing."""
-    repository.arranged["rules"] = {"vibey-state": [rule(kind)], "main": [rule("update")]}
-    found = patient.found("rules", level)
-    if level is not Level.OK:
-        assert f"the rule {kind} of the Repository ruleset 3 of example/app" in found[0].text
-        assert "exclude the branch vibey-state" in found[0].cure
+    with Facts(patient.env, patient.folder) as facts:
+        for kind, level in RULES.items():
+            repository.arranged["rules"] = {"vibey-state": [rule(kind)], "main": [rule("update")]}
+            (found,) = rules(facts)
+            assert found.level is level, kind
+            if level is not Level.OK:
+                assert f"the rule {kind} of the Repository ruleset 3 of example/app" in found.text
+                assert "exclude the branch vibey-state" in found.cure
 
 
 def test_rules_that_do_not_count(synced: Patient, repository: Repository) -> None:
@@ -294,9 +297,9 @@ def test_sizes(synced: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2 commit(s)" in synced.found("growth", Level.OK)[0].text
     monkeypatch.setattr(branch, "LARGE_BRANCH", 10)
     assert "advises" in synced.found("growth", Level.NOTE)[0].text
-    monkeypatch.setattr(branch, "RISKY", 10)
+    monkeypatch.setattr(branch, "RISKY_BLOB", 10)
     synced.found("size", Level.NOTE)
-    monkeypatch.setattr(branch, "LARGEST", 10)
+    monkeypatch.setattr(branch, "LARGEST_BLOB", 10)
     synced.found("size", Level.PROBLEM)
 
 

@@ -8,10 +8,9 @@ from typing import Final
 from vibey_actions.checks.facts import Facts
 from vibey_actions.checks.finding import Finding, note, ok, problem, unknown
 from vibey_actions.errors import RemoteFailed
+from vibey_actions.remotes.github import LARGEST_BLOB, RISKY_BLOB
 from vibey_actions.remotes.words import megabytes
 
-LARGEST: Final = 100_000_000
-RISKY: Final = 40 << 20
 LARGE_BRANCH: Final = 1_000_000_000
 """What GitHub advises a whole repository to stay under."""
 _SMALL: Final = 100_000
@@ -45,11 +44,11 @@ def limits(facts: Facts) -> Iterator[Finding]:
     if not facts.on_github:
         yield ok("size", text)
         return
-    limit = f"{megabytes(LARGEST)} is the most that GitHub takes"
-    if head.size > LARGEST:
+    limit = f"{megabytes(LARGEST_BLOB)} is the most that GitHub takes"
+    if head.size > LARGEST_BLOB:
         yield problem("size", f"{text}, {limit}", _SMALLER)
-    elif head.size > RISKY:
-        yield note("size", f"{text}: above {megabytes(RISKY)} GitHub is reported to fail, and {limit}", _SMALLER)
+    elif head.size > RISKY_BLOB:
+        yield note("size", f"{text}: above {megabytes(RISKY_BLOB)} GitHub is reported to fail, and {limit}", _SMALLER)
     else:
         yield ok("size", f"{text}; {limit}")
     yield _growth(facts, head.commit, head.size)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from vibey_actions.checks.facts import Facts
+from vibey_actions.checks.facts import CLOCK_TOLERANCE, Facts
 from vibey_actions.checks.finding import Finding, note, ok, problem
 from vibey_actions.errors import SchemaMismatch
 from vibey_actions.state.cycle import check_schema
 from vibey_actions.state.declaration import Rule
 from vibey_actions.text import visible
 
-CLOCK_TOLERANCE: Final = 60.0
 LONG_AGO: Final = 7 * 86_400.0
 _OWNER: Final = "set VIBEY_STATE_PG_URL to the owner of the tables"
 _NAMED: Final = 5

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from vibey_actions.config import Config, load_config
 from vibey_actions.errors import DatabaseFailed, VibeyError
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from vibey_actions.postgres.health import Pooling
     from vibey_actions.postgres.tables import Catalog
     from vibey_actions.remotes.inspection import Inspection, RepositoryFacts
+
+CLOCK_TOLERANCE: Final = 60.0
+"""Seconds by which clocks may differ before it is said."""
 
 T = TypeVar("T")
 

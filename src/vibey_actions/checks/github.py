@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from vibey_actions.checks.facts import Facts
+from vibey_actions.checks.facts import CLOCK_TOLERANCE, Facts
 from vibey_actions.checks.finding import Finding, note, ok, problem, unknown
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes.inspection import BranchRule
-
-CLOCK_TOLERANCE: Final = 60.0
-"""Seconds by which clocks may differ before it is said."""
 
 _HARMLESS: Final = frozenset(
     {"deletion", "non_fast_forward", "required_linear_history", "tag_name_pattern", "copilot_code_review"}

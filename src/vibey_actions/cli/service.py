@@ -15,7 +15,7 @@ from vibey_actions.cli import console, session
 from vibey_actions.cli.options import Json
 from vibey_actions.cli.sync import YEAR, sync
 from vibey_actions.errors import SettingError
-from vibey_actions.settings import Settings, repository_root
+from vibey_actions.settings import Settings, config_folder, repository_root
 
 if TYPE_CHECKING:
     from vibey_actions.service.managers import Manager, Status
@@ -36,7 +36,7 @@ def install(*, every: Every = _DEFAULT_SECONDS) -> None:
     from vibey_actions.service.unit import Unit
 
     manager, env_file, folder = _manager(), _env_file(), repository_root(session.working_folder())
-    unit = Unit(Path(sys.executable), folder, env_file, every, log_of(os.environ["HOME"]))
+    unit = Unit(Path(sys.executable), folder, env_file, every, log_of(Path(os.environ.get("HOME", "/"))))
     made = environment.create(env_file, os.environ.get("PATH", os.defpath))
     console.out(f"{'wrote' if made else 'kept'} {env_file}")
     values = environment.read(env_file)
@@ -103,16 +103,19 @@ def run(
 def _manager() -> Manager:
     from vibey_actions.service.managers import manager_for
 
-    return manager_for(sys.platform, os.environ)
+    return manager_for(sys.platform, os.environ, _config_folder())
 
 
 def _env_file() -> Path:
     """Beside the key file's usual place."""
-    configured, home = os.environ.get("XDG_CONFIG_HOME", ""), os.environ.get("HOME", "")
-    if not configured.startswith("/") and not home.startswith("/"):
-        raise SettingError("there is no place for the service's environment file: HOME is not set", "set HOME")
-    folder = Path(configured) if configured.startswith("/") else Path(home) / ".config"
-    return folder / "vibey" / ENV_FILE
+    return _config_folder() / "vibey" / ENV_FILE
+
+
+def _config_folder() -> Path:
+    folder = config_folder(os.environ)
+    if folder is None or not folder.is_absolute():
+        raise SettingError("there is no place for the service's files: HOME is not set", "set HOME")
+    return folder
 
 
 def _basics() -> dict[str, str]:

@@ -20,7 +20,7 @@ from vibey_actions.remotes.githubwords import explained
 from vibey_actions.remotes.http import Answer, Api, Refused, json_body
 
 _LAST_PAGE = re.compile(r'[?&]page=([0-9]+)[^<>]*>; rel="last"')
-_MOST_WORKFLOWS = 100
+_MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ class Inspection:
 
     def rules(self, branch: str) -> list[BranchRule]:
         """The active rules of all rulesets for ``branch``, which need not exist."""
-        listed = items(self._ask("read the rules of", f"rules/branches/{quote(branch, safe='')}").data)
+        path = f"rules/branches/{quote(branch, safe='')}"
+        listed = items(self._ask("read the rules of", path, {"per_page": _MOST}).data)
         bypasses: dict[int, bool | None] = {}
         found = []
         for one in listed:
@@ -135,7 +136,7 @@ class Inspection:
 
     def workflows(self) -> dict[str, str]:
         """By path, the state of each workflow: ``active``, ``disabled_inactivity``, ``disabled_manually``."""
-        data = self._ask("list the workflows of", "actions/workflows", {"per_page": _MOST_WORKFLOWS}).data
+        data = self._ask("list the workflows of", "actions/workflows", {"per_page": _MOST}).data
         listed = items(member(data, "workflows", list))
         return {member(one, "path", str): member(one, "state", str) for one in listed}
 

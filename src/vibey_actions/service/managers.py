@@ -65,23 +65,19 @@ class Manager(Protocol):
         ...
 
 
-def manager_for(platform: str, env: Mapping[str, str]) -> Manager:
+def manager_for(platform: str, env: Mapping[str, str], config_folder: Path) -> Manager:
     """The service manager of ``platform``. Raises SettingError where there is none that is known here."""
-    home = env.get("HOME", "")
-    if not home.startswith("/"):
-        raise SettingError("there is no place for a service's files: HOME is not set", "set HOME")
     if platform == "linux":
-        configured = env.get("XDG_CONFIG_HOME", "")
-        folder = Path(configured) if configured.startswith("/") else Path(home) / ".config"
-        return Systemd(folder / "systemd" / "user" / UNIT_NAME, env)
+        return Systemd(config_folder / "systemd" / "user" / UNIT_NAME, env)
     if platform == "darwin":
-        return Launchd(Path(home) / "Library" / "LaunchAgents" / f"{LABEL}.plist", log_of(home), env)
+        home = Path(env["HOME"]) if env.get("HOME") else config_folder.parent
+        return Launchd(home / "Library" / "LaunchAgents" / f"{LABEL}.plist", log_of(home), env)
     raise SettingError(f"no service manager of {platform} is known here", _BY_HAND)
 
 
-def log_of(home: str) -> Path:
+def log_of(home: Path) -> Path:
     """Where launchd keeps what the service says (systemd has a journal)."""
-    return Path(home) / "Library" / "Logs" / "vibey-state-sync.log"
+    return home / "Library" / "Logs" / "vibey-state-sync.log"
 
 
 @dataclass(frozen=True, slots=True)
