@@ -6,6 +6,7 @@ or input of a workflow becomes.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,10 +17,12 @@ from vibey_actions.config import check_table_name
 from vibey_actions.errors import SettingError
 from vibey_actions.names import DEFAULT_BRANCH, DEFAULT_PATH, parse_branch, parse_repository, parse_tree_path
 from vibey_actions.state.declaration import Rule
+from vibey_actions.text import visible
 
 DEFAULT_ATTEMPTS: Final = 5
 MAX_ATTEMPTS: Final = 1000
 
+_OBJECT: Final = '{"customer":"mine","invoice":"theirs"}'
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -138,29 +141,52 @@ def config_folder(env: Mapping[str, str]) -> Path | None:
 
 
 def _conflicts(env: Mapping[str, str]) -> dict[str, Rule]:
-    value = _plain(env, "VIBEY_STATE_CONFLICTS")
+    """``table=rule`` with commas between, or a JSON object, which can name every table."""
+    value = _value(env, "VIBEY_STATE_CONFLICTS")
+    if value is None:
+        return {}
     rules: dict[str, Rule] = {}
-    for entry in value.split(",") if value is not None else ():
-        table, rule = _conflict(entry)
+    for table, rule in _members(value) if value.startswith("{") else map(_entry, _listed(env)):
         if table in rules:
-            raise SettingError(f"VIBEY_STATE_CONFLICTS names the table {table} twice", "give each table one rule")
-        rules[table] = rule
+            raise SettingError(f"VIBEY_STATE_CONFLICTS names the table {visible(table)} twice", "give each one rule")
+        rules[table] = _known_rule(table, rule)
     return rules
 
 
-def _conflict(entry: str) -> tuple[str, Rule]:
+def _listed(env: Mapping[str, str]) -> list[str]:
+    return (_plain(env, "VIBEY_STATE_CONFLICTS") or "").split(",")
+
+
+def _entry(entry: str) -> tuple[str, object]:
     table, equals, rule = (part.strip() for part in entry.partition("="))
     if not equals or not table or "=" in rule:
         raise SettingError(
             f"VIBEY_STATE_CONFLICTS holds {entry.strip() or 'an empty entry'}, which is not table=rule",
-            "write table=rule, with commas between: customer=mine,invoice=theirs",
+            "write table=rule, with commas between: customer=mine,invoice=theirs; a table with a comma or = in its "
+            f"name takes a JSON object: {_OBJECT}",
         )
+    return table, rule
+
+
+def _members(text: str) -> list[tuple[str, object]]:
+    """The members of a JSON object, a name that stands there twice included."""
+    try:
+        found = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        raise SettingError(
+            "VIBEY_STATE_CONFLICTS begins with { and is not one JSON object", f"write tables and rules: {_OBJECT}"
+        ) from None
+    return [(str(table), rule) for table, rule in found]
+
+
+def _known_rule(table: str, rule: object) -> Rule:
     check_table_name(table, "VIBEY_STATE_CONFLICTS")
     try:
-        return table, Rule(rule)
+        return Rule(rule)
     except ValueError:
+        said = visible(rule) if isinstance(rule, str) else "of another type than a text"
         raise SettingError(
-            f"VIBEY_STATE_CONFLICTS gives the table {table} the rule {rule or '(empty)'}, which there is not",
+            f"VIBEY_STATE_CONFLICTS gives the table {visible(table)} the rule {said or '(empty)'}, which there is not",
             f"the rules are {', '.join(known.value for known in Rule)}",
         ) from None
 

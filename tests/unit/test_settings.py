@@ -8,7 +8,9 @@ import pytest
 
 from vibey_actions.errors import SettingError
 from vibey_actions.settings import Settings
-from vibey_actions.state.declaration import Rule
+from vibey_actions.state.declaration import Rule, Table
+from vibey_actions.state.report import Conflict
+from vibey_actions.state.rules import settle
 
 CWD = Path("/no/such/folder")
 
@@ -107,6 +109,21 @@ def test_attempts_that_count(value: str, number: int) -> None:
         ("a=mine,a=mine", "a twice"),
         ("a=b=mine", "a=b=mine"),
         ("x" * 64 + "=mine", "64 bytes"),
+        ("a,b=mine", "table=rule"),
+        ("{a=mine", "JSON object"),
+        ('{"a":"mine"', "JSON object"),
+        ('{"a":"mine"} {}', "JSON object"),
+        ('{"a":"newset"}', "newset"),
+        ('{"a":1}', "another type"),
+        ('{"a":null}', "another type"),
+        ('{"a":["mine"]}', "another type"),
+        ('{"a":{"b":"mine"}}', "another type"),
+        ('{"a":"mine","a":"theirs"}', "a twice"),
+        ('{"":"mine"}', "empty name"),
+        ('{"a\\u0000":"mine"}', "empty name"),
+        ('{"a\\u001b":"min\\u001b"}', "a\\x1b the rule min\\x1b"),
+        (f'{{"{"x" * 64}":"mine"}}', "64 bytes"),
+        ("{" + '"a":{' * 100_000, "JSON object"),
     ],
 )
 def test_conflicts_are_tables_and_rules(value: str, word: str) -> None:
@@ -114,6 +131,28 @@ def test_conflicts_are_tables_and_rules(value: str, word: str) -> None:
     message = refusal(VIBEY_STATE_CONFLICTS=value).message
     assert "VIBEY_STATE_CONFLICTS" in message
     assert word in message
+
+
+def test_conflicts_as_an_object_name_every_table() -> None:
+    """A JSON object takes names that the short form cannot, over several lines too; an empty one is no rule."""
+    value = '{"weird,name": "mine",\n "a=b":"theirs", "{x":"refuse", " y ":"newest", "app.\\"Order\\"":"columns"}'
+    assert settings(VIBEY_STATE_CONFLICTS=value).conflicts == {
+        "weird,name": Rule.MINE,
+        "a=b": Rule.THEIRS,
+        "{x": Rule.REFUSE,
+        " y ": Rule.NEWEST,
+        'app."Order"': Rule.COLUMNS,
+    }
+    assert settings(VIBEY_STATE_CONFLICTS="{}").conflicts == {}
+
+
+@pytest.mark.parametrize("name", ["weird,name", "a=b", "{x", " y", "y ", "a\nb", 'app."Order"', "Größe", "customer"])
+def test_the_rule_that_a_conflict_advises_is_one_that_the_setting_takes(name: str) -> None:
+    """Whatever the table is called, what the advice says can be set as it stands."""
+    advice = settle(Table(name, ("id",), ("id", "v")), b"[1]", None, b'{"id":1}', b'{"id":1,"v":2}')
+    assert isinstance(advice, Conflict)
+    text = advice.advice.partition("VIBEY_STATE_CONFLICTS=")[2].partition(" or VIBEY_STATE_CONFLICTS=")[0]
+    assert settings(VIBEY_STATE_CONFLICTS=text).conflicts == {name: Rule.MINE}
 
 
 BAD_BRANCHES = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vibey_actions.rows.canonical import NotJson, decode, members, object_of
+from vibey_actions.rows.canonical import NotJson, decode, encode, members, object_of
 from vibey_actions.state.declaration import Rule, Table
 from vibey_actions.state.report import Conflict, ConflictKind
 from vibey_actions.state.times import Moment, moment, newer
@@ -111,7 +111,14 @@ def _time(row: bytes, column: str) -> Moment | None:
 
 
 def _rules(table: Table) -> str:
-    return f"VIBEY_STATE_CONFLICTS={table.name}=mine or VIBEY_STATE_CONFLICTS={table.name}=theirs"
+    return " or ".join(f"VIBEY_STATE_CONFLICTS={_rule_for(table.name, rule)}" for rule in (Rule.MINE, Rule.THEIRS))
+
+
+def _rule_for(table: str, rule: Rule) -> str:
+    """The setting's text for one table, in the form that can name it."""
+    if table == table.strip() and table.isprintable() and not (table.startswith("{") or {",", "="} & set(table)):
+        return f"{table}={rule.value}"
+    return encode({table: rule.value}).decode()
 
 
 def _unsettled(table: Table, key: bytes, mine: Row, theirs: Row) -> Conflict:
