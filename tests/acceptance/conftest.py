@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.act import Act
-from tests.support.act.machine import installed
 from tests.support.github_server import GitHubServer
 from vibey_actions.keys import format_key
 
@@ -88,4 +87,4 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def act(tmp_path_factory: pytest.TempPathFactory, github: GitHubServer, shared_folder: Path) -> Act:
     """Workflows run for real; the action's environment is installed already in every job's RUNNER_TEMP."""
-    return Act(tmp_path_factory.mktemp("act"), github, shared_folder, installed(shared_folder))
+    return Act(tmp_path_factory.mktemp("act"), github, shared_folder)

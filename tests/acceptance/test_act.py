@@ -1,4 +1,4 @@
-"""The harness that runs workflows: it finds what a run leaks or leaves, and keeps the rules GitHub has for artifacts."""
+"""The harness that runs workflows: it finds what a run leaks or leaves, and keeps GitHub's rules for artifacts."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ jobs:
 @pytest.fixture(scope="module")
 def act(tmp_path_factory: pytest.TempPathFactory, github: GitHubServer, shared_folder: Path) -> Act:
     """Runs that have no use for the action."""
-    return Act(tmp_path_factory.mktemp("harness"), github, shared_folder)
+    return Act(tmp_path_factory.mktemp("harness"), github, shared_folder, installed=False)
 
 
 def run(act: Act, name: str, *script: str) -> Outcome:

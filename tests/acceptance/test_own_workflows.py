@@ -36,7 +36,7 @@ class Programs:
 @pytest.fixture(scope="module")
 def act(tmp_path_factory: pytest.TempPathFactory, github: GitHubServer, shared_folder: Path) -> Act:
     """Runs that have no use for the action."""
-    return Act(tmp_path_factory.mktemp("own"), github, shared_folder)
+    return Act(tmp_path_factory.mktemp("own"), github, shared_folder, installed=False)
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tests.support.act import render
-from tests.support.act.machine import SYSTEM, pip_settings, python_folder
+from tests.support.act.machine import SYSTEM, install, pip_settings, python_folder
 from tests.support.act.outcome import Outcome
 from tests.support.github_server import GitHubServer, Repository
 from tests.support.github_server.permissions import JobToken
@@ -33,19 +34,22 @@ PATIENCE = 240
 class Act:
     """What all runs share: a folder, the local GitHub, this repository's copy, the store of artifacts.
 
-    ``shared`` is a folder for what several of these may share. ``seed`` is one whose files every job finds in its
-    RUNNER_TEMP: an environment that is installed already.
+    ``shared`` is a folder for what several of these may share. ``installed`` ones have the action's environment in
+    every job's RUNNER_TEMP from the start; the others leave that to the action.
     """
 
     folder: Path
     github: GitHubServer
     shared: Path
-    seed: Path | None = None
+    installed: bool = True
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.store = self.folder / "artifacts"
+        self.store = self.github.artifacts.folder
+        self.seed = self.shared / "seed" if self.installed else None
         self.tool = render.tool(self.folder / "tool", self.seed)
+        if self.seed is not None:
+            install(self.tool, self.shared, self.seed)
         self.python = python_folder(self.shared)
         self.pip = pip_settings()
         self.upload = self._upload()
@@ -99,6 +103,7 @@ class Adopter:
             path = self.checkout / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
+            path.chmod(0o755 if text.startswith("#!") else 0o644)
         self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message", "files")
         self.git("push", "--quiet", "origin", f"HEAD:{self.repository.default_branch}")
@@ -147,7 +152,9 @@ class Adopter:
         command += ["--env", f"GITHUB_REF={ref}", "--env", f"GITHUB_REF_NAME={ref.split('/', 2)[2]}"] if ref else []
         command += [word for name, value in given.items() for word in ("-s", f"{name}={value}")]
         command += [word for name, value in (variables or {}).items() for word in ("--var", f"{name}={value}")]
-        return Run(self.act, command, self.checkout, folder, tuple(given.values()), programs)
+        # A copy, as a runner has: the checkout may change while this runs.
+        shutil.copytree(self.checkout, folder / self.checkout.name, symlinks=True)
+        return Run(self.act, command, folder / self.checkout.name, folder, tuple(given.values()), programs)
 
     def _options(self, folder: Path, run_id: int, attempt: int) -> list[str]:
         act = self.act
@@ -248,6 +255,14 @@ class Run:
             assert time.monotonic() < deadline, "the run does not come that far"
             time.sleep(0.05)
 
+    def end_all(self) -> dict[int, str]:
+        """End the processes of this run that are still there, and say which they were."""
+        left = processes(self.folder)
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return left
+
     def cancel(self) -> None:
         """Cancel the run as a person would."""
         self.process.send_signal(signal.SIGINT)
@@ -262,6 +277,7 @@ class Run:
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+            self.end_all()
             raise
         finally:
             self._lines.close()
@@ -269,8 +285,6 @@ class Run:
         lines, said = ((self.folder / name).read_text("utf-8", "replace") for name in ("act.json", "act.log"))
         outcome = Outcome(lines, said, code)
         assert outcome.leaks([*self.secrets, *outcome.masks()]) == [], "a secret stands in the run's texts"
-        left = processes(self.folder)
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
+        left = self.end_all()
         assert not (tidy and left), f"the run left processes: {left}"
         return outcome

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-from tests.support.act.render import ROOT
 
 SYSTEM = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -36,17 +33,13 @@ def pip_settings() -> dict[str, str]:
     return found
 
 
-def installed(shared: Path) -> Path:
-    """A folder like a RUNNER_TEMP in which a step of the action has installed it. Several processes may ask at once."""
-    seed = shared / "seed"
+def install(tool: Path, shared: Path, seed: Path) -> None:
+    """Let a step of the action in ``tool`` install it in ``seed``, as in a RUNNER_TEMP. Several may do so at once."""
     seed.mkdir(parents=True, exist_ok=True)
     env = {"PATH": f"{python_folder(shared)}:{SYSTEM}", "HOME": str(shared), "RUNNER_TEMP": str(seed), **pip_settings()}
     # Outside of a run the step itself refuses, after the install.
-    command = ["sh", str(ROOT / "action" / "step.sh")]
+    command = ["sh", str(tool / "action" / "step.sh")]
     done = subprocess.run(
         command, env={**env, "VIBEY_INPUT_STEP": "open"}, cwd=shared, capture_output=True, text=True, check=False
     )
     assert list(seed.glob("*/*/bin/python")), done.stdout + done.stderr
-    for leftover in (path for path in seed.iterdir() if not list(path.glob("*/bin/python"))):
-        shutil.rmtree(leftover, ignore_errors=True)
-    return seed

@@ -20,6 +20,10 @@ ROOT = Path(__file__).parents[3]
 TOOL = "OWNER/vibey-actions"
 SELF = f"{TOOL}@self"
 JOB_TOKEN = "format('{0}-{1}', github.token, github.job)"
+SEED = """for made in "@SEED@"/*/*; do
+  folder="$RUNNER_TEMP/$(basename "$(dirname "$made")")"
+  mkdir -p "$folder" && ln -s "$made" "$folder/"
+done"""
 TAKEN = ("action.yml", "action", "src", ".github/workflows", "pyproject.toml", "LICENSE", "README.md")
 
 _TOKEN = re.compile(r"github\.token\b|secrets\.GITHUB_TOKEN\b")
@@ -81,7 +85,7 @@ def _unqueue(part: dict[str, Any]) -> None:
 def _steps(steps: list[dict[str, Any]], seed: Path | None) -> list[dict[str, Any]]:
     kept = [_own(step) for step in steps if "workflow_repository" not in str(step.get("with", {}).get("repository"))]
     own = _TOKEN.sub(JOB_TOKEN, yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=1000))
-    first = {"name": "Seed RUNNER_TEMP", "shell": "bash", "run": f'cp -a "{seed}/." "$RUNNER_TEMP/"'}
+    first = {"name": "Seed RUNNER_TEMP", "shell": "bash", "run": SEED.replace("@SEED@", str(seed))}
     return [*([first] if seed else []), *yaml.safe_load(own)]
 
 

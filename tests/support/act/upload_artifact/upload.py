@@ -82,6 +82,7 @@ def store(name: str, days: int, files: list[Path]) -> None:
         "expires_at": (made + timedelta(days=days)).isoformat(),
         "attempt": int(os.environ["GITHUB_RUN_ATTEMPT"]),
         "digest": f"sha256:{digest}",
+        "repository": os.environ["GITHUB_REPOSITORY"],
     }
     (folder / "artifact.zip").write_bytes(packed.getvalue())
     (folder / "meta.json").write_text(json.dumps(facts), "utf-8")
