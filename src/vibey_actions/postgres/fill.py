@@ -35,7 +35,7 @@ from vibey_actions.state.progress import Progress
 from vibey_actions.state.scanner import Batch
 
 _SORT_MEMORY = "256MB"
-_AHEAD = 16 * 1024 * 1024  # bytes of rows made ready while PostgreSQL takes in those before
+_AHEAD = 4 * 1024 * 1024  # bytes of rows made ready while PostgreSQL takes in those before
 
 
 def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
