@@ -121,10 +121,11 @@ class Taking:
 
     def _database(self) -> str:
         """An empty database of its own for one export; the DSN is its owner's, who is no superuser."""
+        owner = self._owner
         self._made += 1
         name = f"{roles.DATABASE}_{self._made}"
         roles.add_database(self._server.dsn(), name)
-        return roles.in_database(self._owner, name)
+        return roles.in_database(owner, name)
 
     @cached_property
     def _server(self) -> Server:
