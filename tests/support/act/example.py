@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.act.adopter import Act, Adopter
+from tests.support.act.adopter import PATIENCE, Act, Adopter, Run
 from tests.support.act.outcome import Outcome
 from tests.support.act.render import ROOT
 from tests.support.ends import End
+from tests.support.machines import until
 from vibey_actions.config import Config, Migrations
 from vibey_actions.keys import format_key
 
@@ -29,9 +30,29 @@ def template(name: str) -> str:
     return (ROOT / "workflows-templates" / name).read_text("utf-8")
 
 
-def work(sql: str) -> dict[str, str]:
-    """The script that the templates call, doing ``sql``."""
-    return {"scripts/work.sh": WORK.format(sql=sql)}
+def work(sql: str, *, then: str = "") -> dict[str, str]:
+    """The script that the templates call, doing ``sql``, ``then`` some shell."""
+    return {"scripts/work.sh": WORK.format(sql=sql) + then}
+
+
+@dataclass
+class Halt:
+    """A place where a script waits: ``script`` is put there, ``reached`` waits for that, ``release`` lets it go on."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True)
+
+    @property
+    def script(self) -> str:
+        return f'touch "{self.folder}/reached"\nuntil [ -e "{self.folder}/go" ]; do sleep 0.1; done\n'
+
+    def reached(self) -> None:
+        until((self.folder / "reached").exists, seconds=PATIENCE)
+
+    def release(self) -> None:
+        (self.folder / "go").touch()
 
 
 @dataclass
@@ -68,8 +89,12 @@ class Shop:
 
     def run(self, event: str = "push", **options: Any) -> Outcome:
         """Run the workflow with the key as the repository's secret."""
+        return self.start(event, **options).wait()
+
+    def start(self, event: str = "push", **options: Any) -> Run:
+        """Start the workflow with the key as the repository's secret."""
         options.setdefault("secrets", {"VIBEY_STATE_KEY": self.key})
-        return self.app.run(event, **options)
+        return self.app.start(event, **options)
 
     def laptop(self, dsn: str) -> End:
         """A machine whose database ``dsn`` is migrated, and synced with the branch on the local GitHub."""

@@ -1,0 +1,119 @@
+"""A job without rights exports, and the reusable workflow writes back; conflicts, and runs that were cancelled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.support.act import Act
+from tests.support.act.example import Halt, Shop, template, work
+from tests.support.ends import End
+
+TWO = "INSERT INTO customer VALUES (1, 'Ada'), (2, 'Grace');"
+RESOLVE = {".github/workflows/resolve-conflicts.yml": template("resolve-conflicts.yml")}
+MARK = re.compile(r"vibey-state-taken-[0-9a-f]{64}")
+
+
+def conflict(shop: Shop, laptop: End, folder: Path) -> str:
+    """A run whose change meets another one to the same row; gives the SHA-256 of its export, which is left."""
+    halt = Halt(folder)
+    script = work("UPDATE customer SET name = 'Ada of the job' WHERE id = 1;", then=halt.script)
+    shop.app.write(script)
+    run = shop.start()
+    halt.reached()
+    laptop.run("UPDATE customer SET name = 'Ada of the laptop' WHERE id = 1")
+    laptop.sync()
+    halt.release()
+    outcome = run.wait()
+    assert outcome.result("work") == "success", outcome.explain()
+    assert outcome.result("write") == "failure"
+    assert "customer" in outcome.summary("write")
+    assert "Ada of" not in outcome.summary() + outcome.log() + str(outcome.annotations())
+    return outcome.outputs("close")["export"].rpartition("-")[2]
+
+
+def settled(shop: Shop, **inputs: str) -> str:
+    """Dispatch resolve-conflicts.yml; the result of its write."""
+    given = {"rules": "", "run-id": "", "discard": "", **inputs}
+    payload = {**shop.app.payload(), "inputs": given}
+    return shop.run("workflow_dispatch", workflow="resolve-conflicts.yml", payload=payload).result("write")
+
+
+def test_an_export_is_written_back_once(act: Act, database: Callable[[], str]) -> None:
+    """The job that ran the work could not write; the other one does, marks the export, and needs no second try."""
+    shop = Shop.make(act, "example/export", "state.yml", files=work(TWO))
+    outcome = shop.run()
+    assert outcome.jobs == {"work": ["success"], "write": ["success"]}, outcome.explain()
+    assert outcome.outputs("close")["changed"] == "true"
+    assert shop.commits == 1
+    names = [one.name for one in act.github.artifacts.all(shop.app.repository.name)]
+    assert sorted(names)[0] == outcome.outputs("close")["export"]
+    assert MARK.fullmatch(sorted(names)[1])
+    laptop = shop.laptop(database())
+    laptop.sync()
+    assert laptop.rows("customer") == ["(1,Ada)", "(2,Grace)"]
+
+    shop.app.write(work("SELECT 1;"))
+    outcome = shop.run()
+    assert outcome.jobs == {"work": ["success"]}, outcome.explain()
+    assert outcome.outputs("close")["changed"] == "false"
+    assert shop.commits == 1
+
+
+def test_a_failed_jobs_work_is_written_back(act: Act, database: Callable[[], str]) -> None:
+    """What was done before a step failed is exported and written; the run stays red."""
+    shop = Shop.make(act, "example/export-fails", "state.yml", files=work(TWO, then="exit 7\n"))
+    outcome = shop.run()
+    assert outcome.jobs == {"work": ["failure"], "write": ["success"]}, outcome.explain()
+    laptop = shop.laptop(database())
+    laptop.sync()
+    assert laptop.rows("customer") == ["(1,Ada)", "(2,Grace)"]
+
+
+def test_a_conflict_waits_until_a_rule_settles_it(act: Act, database: Callable[[], str], tmp_path: Path) -> None:
+    """A conflict fails the write and leaves the export; a dispatch names it again, and one with a rule settles it."""
+    shop = Shop.make(act, "example/conflict", "state.yml", files={**RESOLVE, **work(TWO)})
+    shop.run()
+    laptop = shop.laptop(database())
+    laptop.sync()
+    conflict(shop, laptop, tmp_path / "halt")
+    assert settled(shop) == "failure"
+    assert settled(shop, rules="customer=mine") == "success"
+    laptop.sync()
+    assert laptop.rows("customer") == ['(1,"Ada of the job")', "(2,Grace)"]
+    commits = shop.commits
+    assert settled(shop) == "success"
+    assert shop.commits == commits
+
+
+def test_a_conflict_can_be_given_up(act: Act, database: Callable[[], str], tmp_path: Path) -> None:
+    """An export that is discarded is never tried again, and the branch stays as it is."""
+    shop = Shop.make(act, "example/discard", "state.yml", files={**RESOLVE, **work(TWO)})
+    shop.run()
+    laptop = shop.laptop(database())
+    laptop.sync()
+    digest = conflict(shop, laptop, tmp_path / "halt")
+    assert settled(shop, discard=digest) == "success"
+    assert settled(shop) == "success"
+    laptop.sync()
+    assert laptop.rows("customer") == ['(1,"Ada of the laptop")', "(2,Grace)"]
+
+
+def test_a_cancelled_runs_export_is_taken_up_by_the_next(act: Act, database: Callable[[], str], tmp_path: Path) -> None:
+    """A run that is cancelled in its work still exports; the next run's write brings that in with its own."""
+    halt = Halt(tmp_path / "halt")
+    shop = Shop.make(act, "example/cancelled", "state.yml", files=work(TWO, then=halt.script))
+    run = shop.start()
+    halt.reached()
+    run.cancel()
+    outcome = run.wait()
+    assert outcome.step("close") == "success", outcome.explain()
+    assert outcome.result("write") == "skipped"
+    assert shop.commits == 0
+    shop.app.write(work("INSERT INTO customer VALUES (3, 'Edsger');"))
+    outcome = shop.run()
+    assert outcome.result("write") == "success", outcome.explain()
+    laptop = shop.laptop(database())
+    laptop.sync()
+    assert laptop.rows("customer") == ["(1,Ada)", "(2,Grace)", "(3,Edsger)"]
