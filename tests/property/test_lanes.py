@@ -182,11 +182,9 @@ STATUSES = st.sampled_from([*PUBLISH.statuses, "other", None])
 FIELDS: st.SearchStrategy[object] = st.sampled_from(
     ["a", "b", "", None, 0, 1, 2, NOON - 1, NOON + 1, "2026-01-01T12:00:00Z", True, [], {}]
 )
+NAMES = ("attempts", "claimId", "lastClaimId", "leaseUntil", "step", "updatedAt", "lastError")
 DOCUMENTS = st.fixed_dictionaries(
-    {"kind": st.just("publish-request"), "status": STATUSES},
-    optional=dict.fromkeys(
-        ("attempts", "claimId", "lastClaimId", "leaseUntil", "step", "updatedAt", "lastError"), FIELDS
-    ),
+    {"kind": st.just("publish-request"), "status": STATUSES}, optional=dict.fromkeys(NAMES, FIELDS)
 )
 
 

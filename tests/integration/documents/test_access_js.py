@@ -63,6 +63,9 @@ def claims() -> list[Document]:
         {"claimId": "", "leaseUntil": "soon", "updatedAt": iso(NOON - 10**8)},
         {"claimId": 7, "leaseUntil": NOON * 1000, "updatedAt": iso(NOON)},
         {"claimId": "c", "leaseUntil": None, "updatedAt": "2026-02-30T00:00:00Z"},
+        {"claimId": "c", "updatedAt": "2026-01-01T11:60:00Z"},
+        {"claimId": "a", "leaseUntil": NOON},
+        {"claimId": "a", "lastClaimId": "a", "leaseUntil": future},
     ]
 
 
@@ -83,7 +86,7 @@ def transitions(machine: Machine) -> Iterator[tuple[Document, Document | None]]:
 def fields(machine: Machine) -> Iterator[tuple[Document, Document | None]]:
     """Along every declared transition: each field added, changed and removed, with values of every type."""
     names = sorted({*RESERVED, *machine.fixed, *machine.results, "other", machine.kind_field, "toString", "__proto"})
-    odd: list[object] = [None, 0, 1, 1.5, -1, True, "1", [], {"a": [1]}, 2**53, "", "2026-01-01T00:00:00Z"]
+    odd: list[object] = [None, 0, 1, 1.5, True, "1", {"a": [1]}, 2**53, ""]
     for edge in machine.transitions:
         base: Document = {machine.kind_field: machine.kind, "attempts": 1, "claimId": "a", "leaseUntil": NOON - 1}
         start: Document | None = {**base, "status": edge.source} if edge.source is not None else None
@@ -95,6 +98,8 @@ def fields(machine: Machine) -> Iterator[tuple[Document, Document | None]]:
         if edge.act == "retry":
             end = {machine.kind_field: machine.kind, "attempts": 0, "status": edge.target}
         yield end, start
+        for count in (-2, -1, 0.5, 2**53 - 2, 2**53 - 1):
+            yield {**end, "attempts": count + 1}, start and {**start, "attempts": count}
         for name, value in itertools.product(names, odd):
             yield {**end, name: value}, start
             if start is not None:

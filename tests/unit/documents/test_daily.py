@@ -62,6 +62,11 @@ DUE = {
         {"name": "d", "hour": 7, "timeZone": "UTC", "createdAt": "2026-01-05T08:00:00Z"},
         [("d:2026-01-05", "claimed")],
     ),
+    "a schedule has missed the days after it was made": (
+        "2026-01-05 12:00",
+        {"name": "d", "hour": 7, "timeZone": "UTC", "createdAt": "2026-01-03T08:00:00Z"},
+        [("d:2026-01-04", "missed"), ("d:2026-01-05", "claimed")],
+    ),
     "a schedule that says nothing has missed nothing": (
         "2026-01-05 12:00",
         {"name": "d", "hour": 7, "timeZone": "UTC"},

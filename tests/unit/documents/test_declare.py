@@ -169,7 +169,15 @@ def test_what_is_wrong_is_named(old: str, new: str, said: str) -> None:
     assert invalid.value.hint
 
 
-ONCE = {
+CONTRADICTIONS = {
+    "a circle without an end": (
+        "[draft, busy, good, bad]",
+        "[draft, busy, good, bad, here, there]",
+        "      draft -> bad",
+        "\n".join(f"      {edge}: {{writer: editor}}" for edge in ("draft -> here", "here -> there", "there -> here"))
+        + "\n      draft -> bad",
+        "no transition leads from here to an end",
+    ),
     "a once machine that is claimed over": (
         "attempts: 2",
         "attempts: 2\n    retry: once",
@@ -187,9 +195,9 @@ ONCE = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "line", "other", "said"), ONCE.values(), ids=ONCE.keys())
+@pytest.mark.parametrize(("old", "new", "line", "other", "said"), CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
 def test_what_contradicts_itself_is_named(old: str, new: str, line: str, other: str, said: str) -> None:
-    """Two declarations that cannot both hold."""
+    """Parts that are each good and cannot work together."""
     with pytest.raises(MachineInvalid, match=said):
         declared(REVIEW.replace(old, new, 1).replace(line, other, 1))
 
