@@ -5,6 +5,7 @@ For what a single step does; whole workflows are executed elsewhere. The branch 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.ends import bare_repository
+from vibey_actions.actions.runner import Runner
+from vibey_actions.actions.step import run_step
 from vibey_actions.keys import format_key
 
 CONFIG = ".github/vibey-state.toml"
@@ -138,25 +141,38 @@ class Job:
         }
 
     def step(self, name: str, **inputs: str) -> Done:
-        """Run a step with the key (unless ``inputs`` say otherwise), as action.yml would."""
-        env = self.environment({"key": self.key, **{key.replace("_", "-"): value for key, value in inputs.items()}})
+        """Run a step in this process, with the key unless ``inputs`` say otherwise."""
+        env, log = self.environment(self._given(inputs)), io.StringIO()
+        code = run_step(name, Runner(env, lambda text: _put(log, text)))
+        return self.read(env, code, log.getvalue())
+
+    def process(self, name: str, **inputs: str) -> Done:
+        """The same in a process of its own, as action.yml starts it."""
+        env = self.environment(self._given(inputs))
         command = [sys.executable, "-I", "-X", "utf8", "-m", "vibey_actions", "action", name]
         done = subprocess.run(
             command,
             env=env,
             cwd=self.workspace,
+            check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
         )
         return self.read(env, done.returncode, done.stdout)
+
+    def _given(self, inputs: Mapping[str, str]) -> dict[str, str]:
+        return {"key": self.key, **{name.replace("_", "-"): value for name, value in inputs.items()}}
 
     @staticmethod
     def read(env: Mapping[str, str], code: int, log: str) -> Done:
         """What the step left in the runner's files."""
         outputs, variables = (entries(Path(env[name]).read_text()) for name in ("GITHUB_OUTPUT", "GITHUB_ENV"))
         return Done(code, log, outputs, variables, Path(env["GITHUB_STEP_SUMMARY"]).read_text())
+
+
+def _put(log: io.StringIO, text: str) -> None:
+    log.write(text)
 
 
 def entries(text: str) -> dict[str, str]:

@@ -97,7 +97,7 @@ def ask(runner: Runner, inputs: Inputs, step: str) -> Decision:
     gate meets a work tree that is not the run's commit.
     """
     event = Event.from_env(runner.env)
-    api = api_of(runner, inputs)
+    api = run_api(runner, inputs)
     found = decide(
         event,
         inputs.key,
