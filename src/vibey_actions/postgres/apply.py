@@ -1,7 +1,8 @@
 """The guarded apply: changes go in as one transaction, or not at all (spec: the guarded apply).
 
-``SHARE ROW EXCLUSIVE`` on every table it touches: writers wait, readers never. Every row that is to change must still
-be what the snapshot read. Rows are written parents first, deleted children first.
+``SHARE ROW EXCLUSIVE`` on every table it touches: writers wait, readers only where a constraint has to be put aside
+(see `writing`). Every row that is to change must still be what the snapshot read. Rows are written parents first,
+deleted children first.
 """
 
 from __future__ import annotations

@@ -163,7 +163,8 @@ class _Writer:
         self.given = {name: self._give(stage) for name, stage in self.stages.items()}
         if plan.untangle:
             for name, stage in self.stages.items():
-                self.untangled[name] = self._untangle(stage, in_order=not any(name in group for group in groups))
+                in_order = not (any(name in group for group in groups) or self._needs_itself(stage))
+                self.untangled[name] = self._untangle(stage, in_order=in_order)
         self._write(groups)
         self._check()
         for name, untangled in self.untangled.items():
@@ -194,13 +195,21 @@ class _Writer:
             self._at_once([self.stages[name] for name in order if name in group], "dui")
         for name in alone:
             stage = self.stages[name]
-            if stage.table.self_references and {"u", "i"} <= stage.operations:
+            if self._needs_itself(stage):
                 self._at_once([stage], "ui")
                 continue
             if "u" in stage.operations:
                 self._update(stage)
             if "i" in stage.operations:
                 self._run(f"inserting rows into {name}", _insert(stage))
+
+    def _needs_itself(self, stage: Stage) -> bool:
+        """Whether rows that change may reference rows that come, so that both go in one statement."""
+        name = stage.table.name
+        aside = {link.name for link in self.aside if link.child.name == name}
+        return {"u", "i"} <= stage.operations and any(
+            key.references == name and key.name not in aside for key in stage.table.foreign_keys
+        )
 
     def _update(self, stage: Stage) -> None:
         doing, statement = f"updating rows of {stage.table.name}", _update(stage, self.given[stage.table.name])

@@ -129,6 +129,22 @@ def test_a_chain_of_values_with_children_that_follow(ends: Ends) -> None:
     assert other.rows("d") == ["(1,10)", "(2,2)", "(3,3)", "(4,4)", "(50,20)"]
 
 
+def test_a_chain_of_values_in_a_table_that_references_itself(ends: Ends) -> None:
+    """Rows pass a value on while others come that rows which change point at: no order does, and it goes through."""
+    one, other = ends.pair(
+        "CREATE TABLE t (id int PRIMARY KEY, place int NOT NULL UNIQUE, up int REFERENCES t,"
+        " above int REFERENCES t (place) ON UPDATE CASCADE)"
+    )
+    one.run("INSERT INTO t SELECT n, n, nullif(n - 1, 0), nullif(n - 1, 0) FROM generate_series(1, 9) n")
+    level(one, other)
+    one.run(*(f"UPDATE t SET place = place + 1 WHERE id = {n}" for n in range(9, 3, -1)))
+    one.run("INSERT INTO t VALUES (20, 4, 3, 3)", "UPDATE t SET up = 20, above = 4 WHERE id IN (2, 4, 9)")
+    other.run("INSERT INTO t VALUES (30, 30, 5, 5)")
+    one.sync()
+    level(other, one)
+    assert {"(20,4,3,3)", "(30,30,5,5)", "(9,10,20,4)"} < set(other.rows("t"))
+
+
 def test_composite_keys_partitions_and_cycles(ends: Ends) -> None:
     """Several columns, partitioned at both ends of the key, and two tables that reference each other's values."""
     one, other = ends.pair(
