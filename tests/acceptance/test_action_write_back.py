@@ -100,8 +100,8 @@ def test_a_conflict_can_be_given_up(act: Act, database: Callable[[], str], tmp_p
     assert laptop.rows("customer") == ['(1,"Ada of the laptop")', "(2,Grace)"]
 
 
-def test_a_cancelled_runs_export_is_taken_up_by_the_next(act: Act, database: Callable[[], str], tmp_path: Path) -> None:
-    """A run that is cancelled in its work still exports; the next run's write brings that in with its own."""
+def test_a_cancelled_runs_work_is_written_back(act: Act, database: Callable[[], str], tmp_path: Path) -> None:
+    """A run that is cancelled in its work still exports and ends its database; the next write brings that in too."""
     halt = Halt(tmp_path / "halt")
     shop = Shop.make(act, "example/cancelled", "state.yml", files=work(TWO, then=halt.script))
     run = shop.start()
@@ -109,8 +109,23 @@ def test_a_cancelled_runs_export_is_taken_up_by_the_next(act: Act, database: Cal
     run.cancel()
     outcome = run.wait()
     assert outcome.step("close") == "success", outcome.explain()
-    assert outcome.result("write") == "skipped"
+    assert outcome.outputs("close")["export"] in act.github.artifacts.names()
+    shop.app.write(work("INSERT INTO customer VALUES (3, 'Edsger');"))
+    assert shop.run().result("write") == "success"
+    laptop = shop.laptop(database())
+    laptop.sync()
+    assert laptop.rows("customer") == ["(1,Ada)", "(2,Grace)", "(3,Edsger)"]
+
+
+def test_an_export_that_was_left_is_taken_up_by_the_next_write(act: Act, database: Callable[[], str]) -> None:
+    """A write that GitHub refused keeps its export and says what to do; the next run's write brings both in."""
+    shop = Shop.make(act, "example/left", "state.yml", files=work(TWO))
+    shop.app.repository.rules["vibey-state"] = "Repository rule violations found: Cannot create ref"
+    outcome = shop.run()
+    assert outcome.jobs == {"work": ["success"], "write": ["failure"]}, outcome.explain()
+    assert "rule" in outcome.summary("write")
     assert shop.commits == 0
+    del shop.app.repository.rules["vibey-state"]
     shop.app.write(work("INSERT INTO customer VALUES (3, 'Edsger');"))
     outcome = shop.run()
     assert outcome.result("write") == "success", outcome.explain()
