@@ -288,3 +288,9 @@ class StepRefused(VibeyError):
     """A step of the action cannot follow what this job did before it."""
 
     code = "step-refused"
+
+
+class CommandReserved(SettingError):
+    """A command that was dispatched touches the state or its key; nothing was started."""
+
+    code = "command-reserved"
