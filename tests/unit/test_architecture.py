@@ -49,7 +49,7 @@ ONLY_IN = {
     "cryptography": {"state"},
     "isal": {"state"},
     "tomllib": {"config"},
-    "yaml": {"documents"},
+    "yaml": {"documents", "cli"},
 }
 """Libraries that belong to an edge (or to the seal), and the rooms that may import them."""
 

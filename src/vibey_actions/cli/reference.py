@@ -1,4 +1,5 @@
-"""The generated parts of the documentation: every command from the command line itself, every error from its class.
+"""The generated parts of the documentation: every command from the command line itself, every error from its class,
+every input and output of the action from action.yml beside the pages' folder.
 
 ``python -m vibey_actions.cli.reference docs`` rewrites the parts between the marks; a test compares them.
 """
@@ -59,7 +60,30 @@ def rewrite(page: str, generated: str) -> str:
     return _MARKED.sub(lambda _: f"\n{generated}\n\n", page, count=1)
 
 
-PAGES: Final = {"commands.md": commands, "errors.md": errors}
+def action() -> str:
+    """A table of every input of the action with its default, and one of every output."""
+    import yaml
+
+    manifest = yaml.safe_load(MANIFEST.read_text("utf-8"))
+    inputs = [
+        f"| `{name}` | {_default(given)} | {given['description']} |" for name, given in manifest["inputs"].items()
+    ]
+    outputs = [f"| `{name}` | {given['description']} |" for name, given in manifest["outputs"].items()]
+    tables = (
+        ["| input | default | meaning |", "|---|---|---|", *inputs],
+        ["| output | meaning |", "|---|---|", *outputs],
+    )
+    return "\n\n".join("\n".join(lines) for lines in tables)
+
+
+MANIFEST: Final = Path(__file__).parents[3] / "action.yml"
+PAGES: Final = {"commands.md": commands, "errors.md": errors, "action.md": action}
+
+
+def _default(given: dict[str, Any]) -> str:
+    if given.get("required"):
+        return "required"
+    return f"`{given['default']}`" if given["default"] else ""
 
 
 def _section(path: str, command: Any) -> str:
