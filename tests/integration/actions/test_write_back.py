@@ -12,6 +12,8 @@ from tests.support.documents import document
 from tests.support.github_server import GitHubServer, faults
 from tests.support.writes import BRANCH, DIRECTORY, TABLES, Writes, customers
 from vibey_actions.keys import format_key
+from vibey_actions.postgres import lift
+from vibey_actions.remotes import artifacts
 
 ANN = customers(c1="ann")
 CITY = "ALTER TABLE customer ADD COLUMN city text NOT NULL DEFAULT 'x'"
@@ -119,6 +121,25 @@ def test_more_than_one_step_takes_up(bare: Writes) -> None:
     assert "2 more export(s) wait" in first.log
     assert (len(second.marks), second.outputs["left"]) == (2, "0")
     assert len(bare.names()) == 8
+
+
+def test_an_export_older_than_what_is_looked_through(bare: Writes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind very many artifacts an export is found by its run, and so is its mark."""
+    monkeypatch.setattr(artifacts, "_MOST_PAGES", 1)
+    old = bare.export(customers(c1="ann", c2="bob"), age=timedelta(days=5))
+    for number in range(100):
+        bare.github.artifacts.put(9, f"other{number}", {}, age=timedelta(days=1))
+    passed_over = bare.write(10)
+    assert passed_over.marks == []
+    assert "run-id" in passed_over.log
+    first = bare.write(11, run_id="7", marking=False)
+    assert len(first.marks) == 1
+    bare.github.artifacts.put(11, first.marks[0], {"taken.txt": b""}, age=timedelta(days=4))
+    bare.github.forget()
+    again = bare.write(12, run_id="7")
+    assert (again.code, again.marks) == (0, [])
+    assert bare.github.count("GET", "/zip") == 0
+    assert bare.write(13, export=old.name).marks == []
 
 
 def test_a_conflict(bare: Writes) -> None:
@@ -294,8 +315,12 @@ def test_an_export_without_its_shapes(bare: Writes) -> None:
     assert "state.shapes" in written.log
 
 
-def test_a_branch_at_newer_migrations(writes: Writes) -> None:
-    """An export of before a migration is brought to the branch's migrations and merged there, as a sync would."""
+def test_a_branch_at_newer_migrations(writes: Writes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export of before a migration is brought to the branch's migrations and merged there, as a sync would.
+
+    The base is lifted there as well, and no migration runs in the process that holds the key.
+    """
+    monkeypatch.setattr(lift, "migrate", None)
     older = writes.export(customers(c1="ann", c2="bob"))
     writes.commit(DIRECTORY, {"1": TABLES, "2": CITY})
     writes.put({"customer": [{"city": "y", "id": 1, "name": "ann"}]}, ["1", "2"])
