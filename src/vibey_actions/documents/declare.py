@@ -46,8 +46,10 @@ class Declared:
 
     machines: Mapping[str, Machine]
     named: tuple[str, ...] = ()
-    store: Mapping[str, object] = field(default_factory=dict)
-    """The section ``store``, which the stores check."""
+    store: Part = field(default_factory=lambda: Part("", "store", {}))
+    """The section ``store``: where the documents are. Who opens the store checks it."""
+    present: bool = False
+    """Whether there is such a file."""
 
 
 def built_in(name: str) -> Machine:
@@ -55,7 +57,7 @@ def built_in(name: str) -> Machine:
     if name not in BUILT_IN:
         raise _missing(name, BUILT_IN)
     text = (files("vibey_actions.documents.machines") / f"{name}.yml").read_text("utf-8")
-    return parse_machine(name, _Part(f"machines/{name}.yml", "", _mapping(_load(text, name))))
+    return parse_machine(name, Part(f"machines/{name}.yml", "", _mapping(_load(text, name))))
 
 
 def load(root: Path, file: Path | None = None) -> Declared:
@@ -70,7 +72,7 @@ def load(root: Path, file: Path | None = None) -> Declared:
         text = path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         if file is None:
-            return parse("", str(path))
+            return replace(parse("", str(path)), present=False)
         raise MachineInvalid(f"{shown(str(path))} does not exist", "name an existing file") from None
     except OSError as error:
         raise MachineInvalid(f"{shown(str(path))} cannot be read: {error.strerror}", "make it readable") from error
@@ -83,17 +85,17 @@ def load(root: Path, file: Path | None = None) -> Declared:
 
 def parse(text: str, file: str) -> Declared:
     """The machines that ``text`` declares, on top of those built in; ``file`` names it in errors."""
-    top = _Part(shown(file), "", _mapping(_load(text, shown(file)), empty=True))
+    top = Part(shown(file), "", _mapping(_load(text, shown(file)), empty=True))
     top.known(("machines", "store"))
     machines = {name: built_in(name) for name in BUILT_IN}
     named = top.part("machines")
     for name in named.values:
         machines[name] = _named(name, named.part(name), machines)
     _distinct(machines, top.file)
-    return Declared(machines, tuple(named.values), top.part("store").values)
+    return Declared(machines, tuple(named.values), top.part("store"), present=True)
 
 
-def parse_machine(name: str, part: _Part) -> Machine:
+def parse_machine(name: str, part: Part) -> Machine:
     """One whole machine. Raises MachineInvalid for a key, a value, or a machine that cannot work."""
     part.known(_MACHINE)
     kind_field = "kind" if "kind" in part.values else "type"
@@ -124,7 +126,7 @@ def parse_machine(name: str, part: _Part) -> Machine:
     return machine
 
 
-def _named(name: str, part: _Part, machines: Mapping[str, Machine]) -> Machine:
+def _named(name: str, part: Part, machines: Mapping[str, Machine]) -> Machine:
     """A machine of the adopter's file: whole; a change to one built in; or ``based-on`` one, with a kind of its own."""
     if "transitions" in part.values:
         return parse_machine(name, part)
@@ -139,7 +141,7 @@ def _named(name: str, part: _Part, machines: Mapping[str, Machine]) -> Machine:
     return _adjusted(name, machines[base], part)
 
 
-def _adjusted(name: str, base: Machine, part: _Part) -> Machine:
+def _adjusted(name: str, base: Machine, part: Part) -> Machine:
     kind_field = next((each for each in ("kind", "type") if each in part.values), base.kind_field)
     machine = replace(
         base,
@@ -170,7 +172,7 @@ def _distinct(machines: Mapping[str, Machine], file: str) -> None:
             )
 
 
-def _writer(part: _Part, name: str) -> Writer:
+def _writer(part: Part, name: str) -> Writer:
     value = part.text(name)
     kind, _, handler = value.partition(" ")
     if kind in ("handle", "user") and not handler:
@@ -184,7 +186,7 @@ def _writer(part: _Part, name: str) -> Writer:
     )
 
 
-def _transition(part: _Part, name: str) -> Transition:
+def _transition(part: Part, name: str) -> Transition:
     source, arrow, target = (piece.strip() for piece in name.partition("->"))
     if not arrow or not source or not target:
         raise part.wrong(name, "is no transition", "write it as FROM -> TO, with new as FROM of a new document")
@@ -204,8 +206,8 @@ def _transition(part: _Part, name: str) -> Transition:
     )
 
 
-class _Part:
-    """A mapping of the file, with the dotted name it stands under."""
+class Part:
+    """A mapping of the file, with the dotted name it stands under. Each reader raises MachineInvalid naming the key."""
 
     def __init__(self, file: str, name: str, values: Mapping[str, object]) -> None:
         self.file = file
@@ -222,7 +224,7 @@ class _Part:
         dotted = f"{self.name}.{key}" if self.name else key
         return MachineInvalid(f"{self.file}: {shown(dotted, 160)} {problem}", hint)
 
-    def part(self, key: str) -> _Part:
+    def part(self, key: str) -> Part:
         value = self.values.get(key)
         if value is not None and not isinstance(value, dict):
             raise self.wrong(key, f"is {_kind(value)}, not a mapping", "write names with values below it")
@@ -230,7 +232,7 @@ class _Part:
         for name in names:
             if not isinstance(name, str):
                 raise self.wrong(key, f"has the key {shown(str(name), 60)}, which is {_kind(name)}", "put it in quotes")
-        return _Part(self.file, f"{self.name}.{key}" if self.name else key, names)
+        return Part(self.file, f"{self.name}.{key}" if self.name else key, names)
 
     def text(self, key: str) -> str:
         return self._text(key, self._required(key))
