@@ -25,6 +25,7 @@ from typing import Any
 
 from tests.support.github_server.api import Call, route
 from tests.support.github_server.replies import Refusal, Reply, as_json, not_found
+from tests.support.github_server.runs import runs_of
 
 BLOBS = re.compile(r"/blobs/(?P<number>\d+)/(?P<secret>[0-9a-f]+)")
 FORBIDDEN = re.compile(r'[":<>|*?\r\n\\/]')
@@ -148,7 +149,8 @@ def list_artifacts(call: Call) -> Reply:
 
 @route("GET", r"/actions/runs/(?P<run>\d+)/artifacts")
 def list_of_run(call: Call) -> Reply:
-    if not (call.artifacts.folder / call.part("run")).is_dir():
+    known = any(run.number == int(call.part("run")) for run in runs_of(call.repository))
+    if not known and not (call.artifacts.folder / call.part("run")).is_dir():
         raise not_found()
     return _listing(
         call, [one for one in call.artifacts.all(call.repository.name) if one.run_id == int(call.part("run"))]
