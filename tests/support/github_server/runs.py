@@ -1,7 +1,7 @@
 """Workflow runs: dispatched, listed, followed and cancelled. What happens in them is for the test to say.
 
-A dispatch makes a queued run, listed after ``delay`` listings: on GitHub, too, it is not there at once. Tests find runs in
-``runs_of(repository)`` and change their ``status``, ``conclusion`` and ``jobs``.
+A dispatch makes a queued run, which is listed after ``delay`` listings: on GitHub, too, it is not there at once. Tests
+find runs in ``runs_of(repository)`` and change their ``status``, ``conclusion`` and ``jobs``.
 """
 
 from __future__ import annotations
