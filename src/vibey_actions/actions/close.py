@@ -15,7 +15,7 @@ from vibey_actions.actions.inputs import Inputs
 from vibey_actions.actions.record import Phase, Place, Record
 from vibey_actions.actions.runner import Runner
 from vibey_actions.actions.work import note, operations
-from vibey_actions.errors import GateClosed, VibeyError
+from vibey_actions.errors import GateClosed, StepRefused, VibeyError
 from vibey_actions.operations import Operations
 from vibey_actions.state.owned import private_folder
 from vibey_actions.state.report import Report, SyncState
@@ -65,6 +65,11 @@ class _Closing:
             )
         engine = operations(self._runner, self._inputs, decision, self._place, self._record.dsn)
         changes = engine.changes()
+        if changes.remote != self._record.remote:
+            raise StepRefused(
+                f"this job opened the state of {self._record.remote}, and the settings of close name {changes.remote}",
+                "give both steps the same VIBEY_STATE_ variables; nothing was exported, so run the job again",
+            )
         changed = changes.state is not SyncState.IN_SYNC and (changes.commit is not None or changes.to_push > 0)
         self._runner.output("changed", "true" if changed else "false")
         if not changed:

@@ -19,7 +19,7 @@ from vibey_actions.actions.secrets import secrets_of_dsn
 from vibey_actions.actions.work import note, operations
 from vibey_actions.errors import DatabaseFailed, GateClosed, StepRefused
 from vibey_actions.postgres import roles
-from vibey_actions.postgres.connection import connect
+from vibey_actions.postgres.connection import as_uri, connect
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.state.report import Report
 
@@ -113,8 +113,10 @@ class _Opening:
         self._runner.mask(*secrets_of_dsn(dsn))
         self._runner.say("waiting for the declared database ...")
         wait_for_login(dsn, LOGIN_SECONDS)
-        self._note(self.record.replace(dsn=dsn))
-        return dsn
+        # A URI, which is the form that programs other than PostgreSQL's own expect.
+        owner = as_uri(dsn)
+        self._note(self.record.replace(dsn=owner))
+        return owner
 
     def _migrate(self, owner: str) -> None:
         self._runner.say("migrating ...")

@@ -6,7 +6,6 @@ What pip itself does is executed with the whole action, in the acceptance tests.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable

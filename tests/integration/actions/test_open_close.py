@@ -315,6 +315,21 @@ def test_close_reads_the_record_and_no_variable(tmp_path: Path, dsn: str) -> Non
     assert "exported 2 rows" in closed.log
 
 
+def test_close_hands_nothing_on_to_another_branch(tmp_path: Path, dsn: str) -> None:
+    """A step that named another branch meanwhile does not make the job's rows that branch's."""
+    job = Job.make(tmp_path)
+    execute(job.step("open", pg_url=dsn).variables["VIBEY_PG_URL"], TWO)
+    job.env = {"VIBEY_STATE_BRANCH": "elsewhere"}
+    closed = job.step("close", push="true")
+    assert closed.code == 1
+    assert "step-refused" in closed.log
+    assert "export" not in closed.outputs
+    assert (
+        subprocess.run(["git", "-C", str(job.repository), "for-each-ref"], check=True, capture_output=True).stdout
+        == b""
+    )
+
+
 def test_close_without_the_key_says_that_work_is_lost(tmp_path: Path, dsn: str) -> None:
     """An opened state that cannot be sealed is a failure, and the job's database is ended nevertheless."""
     job = Job.make(tmp_path)
