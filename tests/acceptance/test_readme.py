@@ -64,3 +64,10 @@ def test_every_option_the_readme_names_is_there(tmp_path: Path) -> None:
     for command, options in named:
         help_text = machine.run(*command.split(), "--help")
         assert [option for option in options.split() if option not in help_text] == []
+
+
+def test_the_workflow_to_paste_is_the_template() -> None:
+    """The README's first workflow is workflows-templates/push-directly.yml, which the tests execute, but for its header."""
+    template = (Path(__file__).parents[2] / "workflows-templates" / "push-directly.yml").read_text("utf-8")
+    found = re.findall(r"^```yaml\n(name: .*?)^```$", README, re.M | re.S)
+    assert found == [template[template.index("name: ") :]]
