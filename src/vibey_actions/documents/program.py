@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import BinaryIO, Final
 from vibey_actions.errors import StoreFailed
 from vibey_actions.text import shown
 
+LOOK_EVERY: Final = 0.5
+"""Seconds between two looks at a program that runs."""
 MOST_OUTPUT: Final = 128 * 1024 * 1024
 """More is not read: no answer to a lane is that long."""
 
@@ -39,7 +42,7 @@ PASSED_ON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended. ``code`` is None where it was killed at its deadline, negative for a signal."""
+    """How a program ended. ``code`` is None where it was killed here (deadline, ``alive``), negative for a signal."""
 
     code: int | None
     out: bytes
@@ -63,9 +66,11 @@ def run(
     deadline: float,
     stdin: bytes = b"",
     what: str,
+    alive: Callable[[], bool] = lambda: True,
 ) -> Ended:
     """Run ``command`` in ``folder`` with exactly ``environment``; its whole process group is killed after ``deadline``
-    seconds, or when the caller is interrupted.
+    seconds, when ``alive``, asked now and then, says that nobody waits for it any more, or when the caller is
+    interrupted.
 
     Raises StoreFailed, naming ``what`` is run, where it cannot be started or says more than 128 MiB.
     """
@@ -80,14 +85,18 @@ def run(
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else "its arguments hold a NUL"
             raise StoreFailed(f"{what} cannot be started: {shown(reason)}", f"check {shown(command[0])}") from None
-        code = _wait(process, deadline)
+        code = _wait(process, deadline, lambda: alive() and not (_too_long(out) or _too_long(err)))
         return Ended(code, _content(out, what), _content(err, what))
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float) -> int | None:
+def _wait(process: subprocess.Popen[bytes], deadline: float, alive: Callable[[], bool]) -> int | None:
+    end = time.monotonic() + deadline
     try:
-        return process.wait(deadline)
-    except subprocess.TimeoutExpired:
+        while (left := end - time.monotonic()) > 0:
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(min(left, LOOK_EVERY))
+            if not alive():
+                break
         return None
     finally:
         # The group is named after the program, so it is ours as long as anyone is in it.
@@ -101,6 +110,10 @@ def _nameless() -> BinaryIO:
         with suppress(OSError):
             return os.fdopen(os.memfd_create("vibey-actions", os.MFD_CLOEXEC), "w+b")
     return tempfile.TemporaryFile(prefix="vibey-actions-")
+
+
+def _too_long(file: BinaryIO) -> bool:
+    return os.fstat(file.fileno()).st_size > MOST_OUTPUT
 
 
 def _content(file: BinaryIO, what: str) -> bytes:
