@@ -16,7 +16,7 @@ from typing import Final
 
 GIT: Final = ".git"
 
-_CREDENTIALS: Final = re.compile(rb"extraheader|git-credentials|://[^/\s@\"]+@", re.I)
+_CREDENTIALS: Final = re.compile(rb"extraheader|git-credentials|https?://[^/\s@\"]+@", re.I)
 _LARGEST: Final = 1 << 20
 
 

@@ -104,15 +104,22 @@ def _behind_walls(order: Order, user: User) -> dict[str, Any]:
     answer: dict[str, Any] = {}
     try:
         workspace.give()
-        try:
-            answer = _run_as(order, user, separate=order.separate)
-        except NotSeparate as error:
-            _check_alone(order, user)
-            answer = {**_run_as(order, user, separate=False), "missing": str(error)}
+        answer = _run_as_far_apart(order, user)
     finally:
         ended = user.end()
         workspace.take_back()
     return {**answer, "left": not ended, "unreached": workspace.unreached, "uid": user.uid}
+
+
+def _run_as_far_apart(order: Order, user: User) -> dict[str, Any]:
+    missing = "not asked for"
+    if order.separate:
+        try:
+            return _run_as(order, user, separate=True)
+        except NotSeparate as error:
+            missing = str(error)
+    _check_alone(order, user)
+    return {**_run_as(order, user, separate=False), "missing": missing}
 
 
 def _check_alone(order: Order, user: User) -> None:
