@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.act import Act
 from tests.support.act.example import CONFIG, Shop, work
@@ -21,6 +22,10 @@ def test_from_nothing_to_a_branch_and_back(act: Act, database: Callable[[], str]
     assert outcome.outputs("state") | {"reason": "private"} == outcome.outputs("state")
     assert (outcome.outputs("state")["opened"], outcome.outputs("state")["rows"]) == ("true", "0")
     assert shop.commits == 1
+    handed = outcome.variables()
+    passwords = {conninfo_to_dict(handed[name])["password"] for name in ("VIBEY_PG_URL", "VIBEY_STATE_PG_URL")}
+    assert {shop.key, *passwords} <= set(outcome.masks())
+    assert len(passwords) == 2
 
     laptop = shop.laptop(database())
     laptop.sync()

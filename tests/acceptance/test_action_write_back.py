@@ -12,6 +12,9 @@ from tests.support.ends import End
 
 TWO = "INSERT INTO customer VALUES (1, 'Ada'), (2, 'Grace');"
 RESOLVE = {".github/workflows/resolve-conflicts.yml": template("resolve-conflicts.yml")}
+RUNS_ON = "    runs-on: ubuntu-24.04\n"
+MATRIX = '    strategy: { matrix: { id: [1, 2, 3] } }\n    env: { ID: "${{ matrix.id }}" }\n'
+ONE_EXPORT = "export: ${{ needs.work.outputs.export }}"
 MARK = re.compile(r"vibey-state-taken-[0-9a-f]{64}")
 
 
@@ -59,6 +62,18 @@ def test_an_export_is_written_back_once(act: Act, database: Callable[[], str]) -
     assert outcome.jobs == {"work": ["success"]}, outcome.explain()
     assert outcome.outputs("close")["changed"] == "false"
     assert shop.commits == 1
+
+
+def test_every_job_of_a_matrix_is_written_back(act: Act, database: Callable[[], str]) -> None:
+    """Three jobs of one name export each their own, and one write brings all of them to the branch."""
+    text = template("state.yml").replace(RUNS_ON, RUNS_ON + MATRIX).replace(ONE_EXPORT, "run-id: ${{ github.run_id }}")
+    script = work("SELECT 1;", then='echo "INSERT INTO customer VALUES ($ID, \'No. $ID\')" | psql "$VIBEY_PG_URL"\n')
+    shop = Shop.make(act, "example/matrix", text, files=script)
+    outcome = shop.run()
+    assert outcome.jobs == {"work": ["success"] * 3, "write": ["success"]}, outcome.explain()
+    laptop = shop.laptop(database())
+    laptop.sync()
+    assert laptop.rows("customer") == ['(1,"No. 1")', '(2,"No. 2")', '(3,"No. 3")']
 
 
 def test_a_failed_jobs_work_is_written_back(act: Act, database: Callable[[], str]) -> None:
