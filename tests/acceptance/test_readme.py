@@ -67,7 +67,7 @@ def test_every_option_the_readme_names_is_there(tmp_path: Path) -> None:
 
 
 def test_the_workflow_to_paste_is_the_template() -> None:
-    """The README's first workflow is workflows-templates/push-directly.yml, which the tests execute, but for its header."""
+    """The README's first workflow is workflows-templates/push-directly.yml, which other tests execute."""
     template = (Path(__file__).parents[2] / "workflows-templates" / "push-directly.yml").read_text("utf-8")
     found = re.findall(r"^```yaml\n(name: .*?)^```$", README, re.M | re.S)
     assert found == [template[template.index("name: ") :]]
