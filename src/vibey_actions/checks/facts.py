@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from vibey_actions.config import Config, load_config
-from vibey_actions.errors import DatabaseFailed, VibeyError
+from vibey_actions.errors import VibeyError
 from vibey_actions.keys import FoundKey, KeyStore
 from vibey_actions.remotes.base import Remote
 from vibey_actions.remotes.open import open_inspection, open_remote
@@ -161,13 +161,6 @@ class Facts:
     def _database(self) -> psycopg.Connection:
         from vibey_actions.postgres.connection import connect
 
-        # Before anything is set in a session that would then be somebody else's.
-        if self.pooling().shared:
-            raise DatabaseFailed(
-                "a connection pooler (such as PgBouncer in transaction mode) gives one session of the server to "
-                "several clients in turn: neither locks nor settings of a sync would last",
-                "name the server itself in VIBEY_STATE_PG_URL, or a pool in session mode",
-            )
         connection = connect(self.settings().require_dsn(), purpose="doctor")
         self._stack.callback(connection.close)
         return connection

@@ -13,6 +13,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from vibey_actions.errors import DatabaseFailed, SettingError, StateMoved, VibeyError
+from vibey_actions.postgres.sql import blocks
 from vibey_actions.text import visible
 
 OLDEST_MAJOR: Final = 14
@@ -67,12 +68,13 @@ def connect(dsn: str, *, purpose: str, notice: Callable[[str], None] | None = No
     """A connection in autocommit mode with every setting pinned that changes what is read or written.
 
     ``purpose`` follows the program's name in application_name. Raises SettingError for a DSN that cannot be read and
-    DatabaseFailed where the server cannot be reached, is older than 14 or does not store UTF8; a server newer than
-    18 is used and said through ``notice``.
+    DatabaseFailed where the server cannot be reached, is older than 14, does not store UTF8 or lends its sessions
+    to several clients; a server newer than 18 is used and said through ``notice``.
     """
     connection = connect_plain(dsn, purpose=purpose)
     try:
         _check_server(connection, notice)
+        _check_session(connection, dsn, purpose)
         with saying("preparing the connection"):
             connection.execute(_pinning(server_version(connection)))
     except BaseException:
@@ -227,6 +229,30 @@ def _check_server(connection: psycopg.Connection, notice: Callable[[str], None] 
         raise DatabaseFailed(
             f"the database {visible(connection.info.dbname)} stores text as {encoding}, not UTF8",
             "move it into a database made with ENCODING 'UTF8'",
+        )
+
+
+def server_process(connection: psycopg.Connection) -> int:
+    """The server's process behind ``connection`` at this moment."""
+    # A simple query: a pooler that shares sessions may not keep prepared statements apart.
+    row = connection.execute(blocks("connection")["process"], prepare=False).fetchone()
+    assert row is not None  # noqa: S101 - a query without FROM gives one row
+    return int(row[0])
+
+
+def _check_session(connection: psycopg.Connection, dsn: str, purpose: str) -> None:
+    """Refuse a pooler that hands one session to several clients: what is pinned would reach another's statements."""
+    with saying("looking for a connection pooler"):
+        # The process that a login is told is a pooler's own; the one that a query gives is the server's.
+        if connection.info.backend_pid == server_process(connection):
+            return
+        with closing(connect_plain(dsn, purpose=purpose)) as other:
+            shared = server_process(connection) == server_process(other)
+    if shared:
+        raise DatabaseFailed(
+            "a connection pooler (such as PgBouncer in transaction mode) gives one session of the server to several "
+            "clients in turn: neither locks nor settings of a sync would last",
+            "name the server itself in the connection string, or a pool in session mode",
         )
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import psycopg
 
-from vibey_actions.postgres.connection import connect_plain, saying
+from vibey_actions.postgres.connection import connect_plain, saying, server_process
 from vibey_actions.postgres.sql import blocks
 from vibey_actions.postgres.tables import Catalog
 
@@ -58,14 +58,8 @@ def pooling(dsn: str) -> Pooling:
     ):
         # The process id that a login is told is the pooler's own; the one that a query gives is the server's.
         told = one.info.backend_pid
-        first, second = _process(one), _process(other)
+        first, second = server_process(one), server_process(other)
         return Pooling(between=told != first, shared=first == second)
-
-
-def _process(connection: psycopg.Connection) -> int:
-    # A simple query: a pooler that shares sessions may not keep prepared statements apart.
-    row = connection.execute(blocks("health")["process"], prepare=False).fetchone()
-    return int(row[0]) if row else 0
 
 
 def extensions(connection: psycopg.Connection) -> list[tuple[str, str]]:

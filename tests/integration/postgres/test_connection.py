@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from tests.support.pooler import Pooler
 from vibey_actions.errors import DatabaseFailed, StateMoved
 from vibey_actions.postgres import connection as module
 from vibey_actions.postgres.connection import connect, saying, server_version
@@ -266,3 +267,18 @@ def test_notices_never_fail_a_run(dsn: str, capfd: pytest.CaptureFixture[str]) -
     with connect(dsn, purpose="test") as session:
         session.execute("DO $$ BEGIN RAISE WARNING 'collation version mismatch'; END $$")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "own"])
+def test_a_pooler_that_shares_sessions_is_refused_before_anything_is_set(dsn: str, *, shared: bool) -> None:
+    """A session that serves several clients in turn keeps its settings; a pool of whole sessions is used."""
+    with Pooler(dsn, shared=shared) as pooler:
+        through = make_conninfo(dsn, host="127.0.0.1", port=pooler.port, sslmode="disable")
+        if shared:
+            with pytest.raises(DatabaseFailed, match="pooler") as refused:
+                connect(through, purpose="test")
+            assert "session mode" in refused.value.hint
+        else:
+            connect(through, purpose="test").close()
+        with psycopg.connect(through, autocommit=True, prepare_threshold=None) as other:
+            assert other.execute("SHOW search_path").fetchone() == ('"$user", public',)

@@ -9,10 +9,6 @@ SELECT pg_catalog.pg_backend_pid(),
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'TEMPORARY'),
        pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')
 
--- name: process
--- Out: the server process behind this session.
-SELECT pg_catalog.pg_backend_pid()
-
 -- name: extensions
 -- Out: the extensions of this database, but for the one that every database has.
 SELECT extname::text, extversion::text FROM pg_catalog.pg_extension WHERE extname <> 'plpgsql' ORDER BY extname
