@@ -241,6 +241,12 @@ class DocumentInvalid(VibeyError):
     code = "document-invalid"
 
 
+class DocumentMissing(VibeyError):
+    """There is no document with this id where it was looked for."""
+
+    code = "document-missing"
+
+
 class DocumentConflict(VibeyError):
     """Somebody else has written the document since it was read.
 
@@ -288,6 +294,12 @@ class StepRefused(VibeyError):
     """A step of the action cannot follow what this job did before it."""
 
     code = "step-refused"
+
+
+class RunUnfinished(RemoteFailed):
+    """A run that was dispatched is not listed, or has not ended, within the time that was given."""
+
+    code = "run-unfinished"
 
 
 class CommandReserved(SettingError):

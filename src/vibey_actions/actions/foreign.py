@@ -8,6 +8,9 @@ from typing import Final
 
 from vibey_actions.actions.runner import harmless
 
+BEGIN: Final = "--- what the command prints ---"
+END: Final = "--- the command has ended ---"
+"""Lines of the log around what a command prints."""
 LONGEST: Final = 1 << 14
 """Bytes after which a line goes on in the next one."""
 

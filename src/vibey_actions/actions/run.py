@@ -14,7 +14,7 @@ from typing import Final
 
 from vibey_actions.actions import gate, summary
 from vibey_actions.actions.environments import command_environment
-from vibey_actions.actions.foreign import Lines
+from vibey_actions.actions.foreign import BEGIN, END, Lines
 from vibey_actions.actions.handover import GIT, credentials_in, kept_entries
 from vibey_actions.actions.inputs import Inputs, Isolation
 from vibey_actions.actions.isolated import Order
@@ -26,10 +26,6 @@ from vibey_actions.actions.secrets import secrets_of_dsn, written_forms
 from vibey_actions.errors import DatabaseFailed, GateClosed, StepRefused
 from vibey_actions.postgres.connection import parse_dsn
 from vibey_actions.postgres.sessions import end_sessions, own_sessions
-
-BEGIN: Final = "--- what the command prints ---"
-END: Final = "--- the command has ended ---"
-"""Lines of the log around the command's output."""
 
 _NO_WALL: Final = "isolation: process is no wall: the command is this job's own user, and can read what the job can."
 _RUNNER_INPUT: Final = "INPUT_"

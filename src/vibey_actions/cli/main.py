@@ -12,7 +12,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from vibey_actions import __version__
-from vibey_actions.cli import action, console, failure, service, signals
+from vibey_actions.cli import action, console, failure, remote, service, signals
 from vibey_actions.cli.doctor import doctor
 from vibey_actions.cli.export import export
 from vibey_actions.cli.forget import forget, forget_table
@@ -57,6 +57,9 @@ for _name, _step in {
     steps.command(_name)(_step)
 app.command("init")(init)
 app.command("doctor")(doctor)
+remotes = typer.Typer(rich_markup_mode=None, add_completion=False)
+app.add_typer(remotes, name="remote", help="Commands on a GitHub runner, with the state open.")
+remotes.command("run", context_settings={"allow_interspersed_args": False})(remote.run)
 services = typer.Typer(rich_markup_mode=None, add_completion=False)
 app.add_typer(services, name="service", help="The sync as a service of this machine.")
 services.command("install")(service.install)

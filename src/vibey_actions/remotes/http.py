@@ -33,6 +33,7 @@ _LARGEST_ANSWER = 16 << 20
 _LARGEST_REFUSAL = 64 << 10
 _REDIRECTS = {301, 302, 303, 307, 308}
 _MOST_REDIRECTS = 3
+_NO_CONTENT = 204
 _RANDOM = secrets.SystemRandom()
 
 Body = Callable[[], Iterable[bytes]]
@@ -143,6 +144,8 @@ class Api:
         response, redirected = self._answered(ask)
         with response:
             raw = _bounded(response, _LARGEST_ANSWER)
+        if response.status_code == _NO_CONTENT:
+            return Answer(response.status_code, None, response.headers, redirected)
         try:
             data = json.loads(raw)
         except ValueError as error:

@@ -18,7 +18,7 @@ import pytest
 
 from tests.support.jobs import Done, Job
 from tests.support.machines import until
-from vibey_actions.actions.run import BEGIN, END
+from vibey_actions.actions.foreign import BEGIN, END
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="makes users of the machine, as root"

@@ -126,6 +126,11 @@ class ArtifactStore:
     def find(self, number: int) -> Stored | None:
         return next((one for one in self.all() if one.facts["id"] == number), None)
 
+    @staticmethod
+    def secret(stored: Stored) -> str:
+        """What signs the address of a download."""
+        return secret_of(stored)
+
     def delete(self, name: str) -> None:
         for one in self.all():
             if one.name == name:

@@ -1,12 +1,14 @@
 """Workflow runs: dispatched, listed, followed and cancelled. What happens in them is for the test to say.
 
 A dispatch makes a queued run, which is listed after ``delay`` listings: on GitHub, too, it is not there at once. Tests
-find runs in ``runs_of(repository)`` and change their ``status``, ``conclusion`` and ``jobs``.
+find runs in ``runs_of(repository)`` and change their ``status``, ``conclusion`` and ``jobs``; a job's ``log`` is
+handed out as such. A run's title is its workflow and the input ``request``, as with ``run-name``.
 """
 
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -85,6 +87,21 @@ def jobs(call: Call) -> Reply:
     return as_json({"total_count": len(found), "jobs": found})
 
 
+@route("GET", r"/actions/jobs/(?P<job>\d+)/logs")
+def logs(call: Call) -> Reply:
+    """A redirect to the storage, where no token may come along; 404 for a job that has no log (any more)."""
+    for run in runs_of(call.repository):
+        for job in run.jobs:
+            if job["id"] == int(call.part("job")) and "log" in job:
+                archive = str(job["log"]).encode()
+                # Nobody's artifact, so it is in no listing.
+                stored = call.artifacts.put(run.number, f"log-{time.time_ns()}", {}, repository="", archive=archive)
+                return Reply(
+                    302, b"", {"Location": f"{call.blobs}/blobs/{stored.facts['id']}/{call.artifacts.secret(stored)}"}
+                )
+    raise not_found()
+
+
 @route("POST", r"/actions/runs/(?P<run>\d+)/cancel")
 def cancel(call: Call) -> Reply:
     run = _run(call)
@@ -125,6 +142,7 @@ def _described(call: Call, run: Run) -> dict[str, Any]:
     return {
         "id": run.number,
         "name": run.workflow,
+        "display_title": f"{run.workflow} {run.inputs.get('request', '')}",
         "path": f".github/workflows/{run.workflow}",
         "event": run.event,
         "status": run.status,
