@@ -218,6 +218,11 @@ def words(err: bytes) -> str:
     return shown(_TOKEN.sub("***", said))
 
 
+def kept_out(said: str) -> bool:
+    """Whether what the client printed proves that nothing was begun: it did not get through, or was not let in."""
+    return said.startswith((*_NOT_SENT, *_LOGIN))
+
+
 _AGAIN: Final = "run again; what is due is found by its status"
 
 

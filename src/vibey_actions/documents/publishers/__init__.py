@@ -1,0 +1,1 @@
+"""Where posts go: one class per platform behind one interface."""
