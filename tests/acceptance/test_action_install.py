@@ -43,7 +43,9 @@ TAMPER = """\
 LAST = """\
       - name: Look
         if: always()
-        run: test ! -e "$RUNNER_TEMP/mark" && test "$(ls evil | wc -l)" = 4
+        run: |
+          test ! -e "$RUNNER_TEMP/mark" && test "$(ls evil | wc -l)" = 4
+          test -z "$(find "$RUNNER_TEMP" -name record.json -o -name PG_VERSION -o -name '*.export' -o -name '*.vibey')"
 """
 
 
@@ -54,7 +56,7 @@ def act(tmp_path_factory: pytest.TempPathFactory, github: GitHubServer, shared_f
 
 
 def test_a_job_installs_the_action_once_whatever_it_set_up_for_itself(act: Act) -> None:
-    """Variables and files of the job's own change nothing of ours, and the second step installs nothing."""
+    """Nothing that the job sets up changes anything of ours; the second step installs nothing, and nothing is left."""
     text = template("push-directly.yml").replace(FIRST, TAMPER + FIRST) + LAST
     shop = Shop.make(act, "example/install", text, files=work(TWO))
     outcome = shop.run()

@@ -54,6 +54,7 @@ class Act:
         self.pip = pip_settings()
         self.upload = self._upload()
         self._lock = threading.Lock()
+        self._own = secrets.token_hex(8)
         self._last = 1000
 
     def _upload(self) -> Path:
@@ -69,6 +70,10 @@ class Act:
         adopter = Adopter(self, repository, self.folder / "checkouts" / name)
         adopter.write(files)
         return adopter
+
+    def mark(self, folder: Path) -> str:
+        """What every process of the run in ``folder`` carries as its RUNNER_TRACKING_ID."""
+        return f"github_{self._own}-{folder.name}"
 
     def number(self) -> int:
         """A run id that no other run has."""
@@ -164,6 +169,7 @@ class Adopter:
             "GITHUB_REPOSITORY_ID": str(self.repository.number),
             "GITHUB_RUN_ID": str(run_id),
             "GITHUB_RUN_ATTEMPT": str(attempt),
+            "RUNNER_TRACKING_ID": act.mark(folder),
             "PAGER": "cat",
             "TERM": "dumb",
             "NO_COLOR": "1",
@@ -206,16 +212,20 @@ class Adopter:
         return (own if uses.startswith("./") and own.exists() else render.ROOT / place).read_text("utf-8")
 
 
-def processes(folder: Path) -> dict[int, str]:
-    """The processes whose command line or working folder is under ``folder``; on Linux only."""
+def processes(mark: str, folder: Path) -> dict[int, str]:
+    """The processes that carry a run's mark, by which a runner finds what a job left, or work in its folder.
+
+    On Linux only. act gives the mark to the steps of actions and not to others.
+    """
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
+            marked = f"RUNNER_TRACKING_ID={mark}".encode() in process.joinpath("environ").read_bytes().split(b"\0")
             command = process.joinpath("cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            place = str(process.joinpath("cwd").readlink())
+            inside = process.joinpath("cwd").readlink().is_relative_to(folder)
         except OSError:
             continue
-        if str(folder) in command or place.startswith(str(folder)):
+        if marked or inside:
             found[int(process.name)] = command
     return found
 
@@ -257,7 +267,7 @@ class Run:
 
     def end_all(self) -> dict[int, str]:
         """End the processes of this run that are still there, and say which they were."""
-        left = processes(self.folder)
+        left = processes(self.act.mark(self.folder), self.folder)
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
