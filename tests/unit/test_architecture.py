@@ -25,12 +25,17 @@ OURS = {
     "postgres": CORE | {"config", "postgres"},
     "remotes": CORE | {"remotes"},
     "documents": {"errors", "text", "names", "rows", "documents"},
-    "operations": CORE | {"config", "settings", "keys", "postgres", "remotes"},
-    "actions": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"},
-    "checks": CORE | {"config", "settings", "keys", "postgres", "remotes", "checks"},
+    "operations": CORE | {"config", "settings", "keys", "postgres", "remotes", "documents"},
+    "lanes": CORE | {"config", "settings", "keys", "postgres", "remotes", "operations", "documents", "lanes"},
+    "actions": CORE
+    | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"}
+    | {"documents", "lanes"},
+    "checks": CORE
+    | {"config", "settings", "keys", "postgres", "remotes", "documents", "lanes", "checks"},
     "service": {"errors", "text", "service"},
     "cli": CORE
-    | {"service", "config", "settings", "keys", "postgres", "remotes", "operations", "actions", "checks", "cli"},
+    | {"service", "config", "settings", "keys", "postgres", "remotes", "operations", "actions", "checks", "cli"}
+    | {"documents", "lanes"},
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -38,11 +43,11 @@ OURS = {
 
 ONLY_IN = {
     "psycopg": {"postgres", "operations"},
-    "requests": {"remotes"},
+    "requests": {"remotes", "documents"},
     "urllib3": {"remotes"},
     "subprocess": {"postgres", "remotes", "keys", "documents", "actions", "service", "cli"},
-    "socket": {"postgres", "remotes"},
-    "http": {"remotes"},
+    "socket": {"postgres", "remotes", "documents"},
+    "http": {"remotes", "documents"},
     "typer": {"cli"},
     "rich": {"cli"},
     "click": {"cli"},

@@ -24,33 +24,36 @@ def doctor(*, as_json: Json = False) -> None:
         for finding in examine(facts):
             findings.append(finding)
             if not as_json:
-                _say(finding)
+                say_finding(finding)
     if as_json:
-        console.json_line({"findings": [_object(finding) for finding in findings]})
+        console.json_line({"findings": [finding_object(finding) for finding in findings]})
     else:
-        _sum(findings)
+        say_sum(findings, "a sync")
     if code := exit_code(findings):
         raise typer.Exit(code)
 
 
-def _say(finding: Finding) -> None:
+def say_finding(finding: Finding) -> None:
+    """One finding, and what cures it."""
     console.out(f"{finding.level.value:8} {finding.check}: {finding.text}")
     if finding.cure:
         console.out(f"{'':8} -> {finding.cure}")
 
 
-def _sum(findings: list[Finding]) -> None:
+def say_sum(findings: list[Finding], what: str) -> None:
+    """How many findings stop ``what``, and how many checks could not be made."""
     counts = {
         level: sum(finding.level.value == level for finding in findings) for level in ("problem", "unknown", "note")
     }
     console.out()
     if counts["problem"]:
-        console.out(f"{counts['problem']} finding(s) stop a sync")
+        console.out(f"{counts['problem']} finding(s) stop {what}")
     else:
-        console.out("nothing that was checked stops a sync")
+        console.out(f"nothing that was checked stops {what}")
     if counts["unknown"]:
         console.out(f"{counts['unknown']} check(s) could not be made")
 
 
-def _object(finding: Finding) -> dict[str, str]:
+def finding_object(finding: Finding) -> dict[str, str]:
+    """A finding as ``--json`` gives it."""
     return {"check": finding.check, "level": finding.level.value, "text": finding.text, "cure": finding.cure}

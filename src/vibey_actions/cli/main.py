@@ -13,6 +13,7 @@ import typer
 
 from vibey_actions import __version__
 from vibey_actions.cli import action, console, failure, remote, service, signals
+from vibey_actions.cli.docs import COMMANDS as DOCS
 from vibey_actions.cli.doctor import doctor
 from vibey_actions.cli.export import export
 from vibey_actions.cli.forget import forget, forget_table
@@ -45,6 +46,10 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
 }
 for _name, _command in _COMMANDS.items():
     state.command(_name)(_command)
+docs = typer.Typer(rich_markup_mode=None, add_completion=False)
+app.add_typer(docs, name="docs", help="Work documents, and the lanes that walk them.")
+for _name, _command in DOCS.items():
+    docs.command(_name)(_command)
 app.command("migrate")(migrate)
 steps = typer.Typer(rich_markup_mode=None, add_completion=False)
 app.add_typer(steps, name="action", help="The steps of the GitHub action.", hidden=True)

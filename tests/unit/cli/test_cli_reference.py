@@ -33,9 +33,22 @@ def test_every_command_of_the_specification_is_there() -> None:
         "action open",
         "action run",
         "action write-back",
+        "docs access-js",
+        "docs advance",
+        "docs del",
+        "docs doctor",
+        "docs get",
+        "docs machine",
+        "docs put",
+        "docs query",
+        "docs retry",
+        "docs status",
+        "docs sweep",
+        "docs watch",
         "doctor",
         "init",
         "migrate",
+        "remote run",
         "service install",
         "service run",
         "service status",
@@ -87,7 +100,7 @@ def documented() -> set[str]:
 
 def test_every_variable_is_documented() -> None:
     """Each setting the source reads from the environment by name has its row, and each row is read by the source."""
-    literal = set(re.findall(r"""["'](VIBEY_(?:STATE_[A-Z_]+|PG_URL|DEBUG))["']""", SOURCE))
+    literal = set(re.findall(r"""["'](VIBEY_(?:STATE_[A-Z_]+|DOCS_[A-Z_]+|PG_URL|DEBUG))["']""", SOURCE))
     assert literal == documented()
 
 
