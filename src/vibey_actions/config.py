@@ -16,6 +16,7 @@ from typing import Final
 
 from vibey_actions.errors import SettingError
 from vibey_actions.state.declaration import Rule, Table
+from vibey_actions.state.lanes import DOCUMENT_TABLE
 from vibey_actions.state.profiles import ProfileTable, profile
 
 DEFAULT_FILE: Final = Path(".github/vibey-state.toml")
@@ -74,6 +75,9 @@ class Config:
     tables: Mapping[str, TableConfig] = field(default_factory=dict)
     migrations: Migrations | None = None
     schemas: tuple[str, ...] = ("public",)
+    documents: bool | None = None
+    """Whether documents of lanes are part of the state; None: where their table is made at first use, and no profile
+    is named. True has `migrate` make it."""
 
 
 def load_config(root: Path, file: Path | None = None) -> Config:
@@ -118,7 +122,7 @@ def parse_config(text: str, file: str, base: Path) -> Config:
         reason = str(error) if isinstance(error, ValueError) else "it nests too deep"
         raise SettingError(f"{file} is not valid TOML: {reason}", "mend the file at the place that is named") from error
     top = _Section(file, (), values, ("state", "migrations", "tables"))
-    state = top.section("state", ("public", "profile", "schemas", "exclude"))
+    state = top.section("state", ("public", "profile", "schemas", "exclude", "documents"))
     tables = {name: _table(top, name) for name in top.section("tables", None).values}
     config = Config(
         public=state.boolean("public"),
@@ -127,7 +131,9 @@ def parse_config(text: str, file: str, base: Path) -> Config:
         tables=tables,
         migrations=_migrations(top, base),
         schemas=_schemas(state),
+        documents=state.boolean("documents") if "documents" in state.values else None,
     )
+    _check_documents(state, config)
     for name in config.exclude:
         if name in tables:
             raise SettingError(
@@ -222,6 +228,21 @@ def _schemas(state: _Section) -> tuple[str, ...]:
                 f"{where} names {name}, which {whose}", "take it out: the rows of this schema are never synced"
             )
     return schemas
+
+
+def _check_documents(state: _Section, config: Config) -> None:
+    """Raise SettingError where documents are declared to be synced and their table is not."""
+    reasons = {
+        "profile": config.profile is not None,
+        "exclude": DOCUMENT_TABLE in config.exclude,
+        "schemas": "public" not in config.schemas,
+    }
+    for key in (key for key, stands in reasons.items() if config.documents and stands):
+        raise SettingError(
+            f"{state.file}: {state.name('documents')} is true, and {state.name(key)} keeps the table public.document "
+            "out of the state",
+            "remove one of the two; with documents = false they are kept in the schema vibey_actions, not synced",
+        )
 
 
 def _names(section: _Section, key: str, check: Callable[[str, str], None]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ from vibey_actions.state.export import EXPORT_FORMAT, ExportReader, export_write
 from vibey_actions.state.exported import ExportStore
 from vibey_actions.state.identity import Folds
 from vibey_actions.state.interfaces import Store, View
+from vibey_actions.state.lanes import Endings, Kind
 from vibey_actions.state.profiles import profile
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Counts, Report, SyncState
@@ -119,8 +120,16 @@ class Operations:
     def _store(self) -> Iterator[PgStore]:
         dsn, key, remote = self.settings.require_dsn(), self._key, self._remote.name
         with connect(dsn, purpose="sync", notice=self.notice) as connection:
-            ways = (self.settings.conflicts, remote, key, self.progress, self.notice, self.migrator)
+            ways = (self.settings.conflicts, remote, key, self.progress, self.notice, self.migrator, self._endings)
             yield PgStore(connection, dsn, self.config, *ways)
+
+    def _endings(self) -> Endings:
+        """The ends of documents, as the machines of this checkout say."""
+        from vibey_actions.documents.declare import load
+
+        named = self.env.get("VIBEY_DOCS_CONFIG", "").strip()
+        machines = load(self.settings.root, self.settings.cwd / named if named else None).machines.values()
+        return {Kind(each.db, each.kind_field, each.kind): each.terminals for each in machines}
 
     def _cycle(self, store: Store, options: Options, remote: Remote | None = None) -> Cycle:
         remote = remote or self._remote
@@ -248,6 +257,8 @@ class Operations:
             if name not in self.config.exclude
         }
         declaration = Declaration(tables).with_overrides(self.settings.conflicts)
+        if self.config.documents is not False:
+            declaration = declaration.with_documents(self._endings)
         store = ExportStore(file, declaration, self._remote.name, self._key)
         store.check()
         return self._cycle(store, Options(attempts=self.settings.attempts, once=True)).sync()

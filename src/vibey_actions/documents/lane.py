@@ -14,7 +14,7 @@ from vibey_actions.documents import moves
 from vibey_actions.documents.finding import Candidate, Finder, Found, Unit
 from vibey_actions.documents.holding import Holder
 from vibey_actions.documents.machine import Machine, Transition
-from vibey_actions.documents.model import CLAIM_DAY, ERROR, Document, copied, id_of, status_of
+from vibey_actions.documents.model import ERROR, Document, copied, id_of, status_of
 from vibey_actions.documents.report import Due, Event, TickReport, What
 from vibey_actions.documents.steps.base import Step, StepResult, Work, unknown
 from vibey_actions.documents.stores.base import Store
@@ -218,10 +218,5 @@ class _Tick:
 
 def spent_today(machine: Machine, store: Store) -> int:
     """How many claims of today stand on the machine's documents: what a cap per day is held against."""
-    today, spent, after = moves.day_of(store.now_ms()), 0, None
-    while True:
-        page = store.query(machine.db, CLAIM_DAY, key=today, after=after)
-        spent += sum(moves.claims_on(document, today) for document in page.documents if machine.owns(document))
-        after = page.next
-        if after is None:
-            return spent
+    today = moves.day_of(store.now_ms())
+    return sum(moves.claims_on(document, today) for document in store.claims_of(machine, today))

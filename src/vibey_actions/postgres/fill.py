@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 from psycopg.copy import LibpqWriter
 
-from vibey_actions.errors import StateMoved, TableRefused
+from vibey_actions.errors import StateMoved
 from vibey_actions.postgres.agreement import TableAgreement, shape_of
 from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, tables_with_insert_triggers
 from vibey_actions.postgres.chunks import chunk_states, rows_in
@@ -29,6 +29,7 @@ from vibey_actions.postgres.tables import Carriage, Catalog, Column, PgTable
 from vibey_actions.postgres.triggers import Silenced, rewritten_load
 from vibey_actions.rows.canonical import decode, encode
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
+from vibey_actions.state.declaration import undeclared
 from vibey_actions.state.document import DocumentReader, keys
 from vibey_actions.state.merge import check_carried, check_columns
 from vibey_actions.state.progress import Progress
@@ -119,11 +120,7 @@ def _copy(
     for name, batches in document.tables():
         table = catalog.tables.get(name)
         if table is None:
-            raise TableRefused(
-                f"the branch holds the table {name}, which this database does not sync",
-                f"migrate or configure this database so that {name} is synced, or take it off the branch on purpose: "
-                f"`vibey-actions state forget-table {name}`",
-            )
+            raise undeclared(name)
         check_carried(table.table, document)
         load = loads[name] = _Load(table, rewriting)
         names = identifiers([column.name for column in table.carried])

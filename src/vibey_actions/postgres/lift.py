@@ -20,7 +20,9 @@ from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch
 from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import existing_schemas, read_catalog
 from vibey_actions.postgres.connection import connect, reading, saying
+from vibey_actions.postgres.documents import prepare
 from vibey_actions.postgres.migrate import migrate
+from vibey_actions.postgres.naming import PUBLIC
 from vibey_actions.postgres.repeatable import Images, clock_columns, images, turn_over
 from vibey_actions.postgres.scratch import scratch_database
 from vibey_actions.postgres.snapshot import Snapshot
@@ -91,6 +93,9 @@ def _bring(
 ) -> Catalog:
     """Load the document at its migrations and migrate it on; returns the older catalog."""
     migrator(scratch, config, document.schema)
+    if config.documents:
+        with connect(scratch, purpose="lift") as connection:
+            prepare(connection, PUBLIC)
     catalog = _load(scratch, config, document)
     if turned:
         with connect(scratch, purpose="lift") as connection:

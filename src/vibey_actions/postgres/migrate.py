@@ -19,9 +19,11 @@ import psycopg
 from vibey_actions.config import Config, Migrations
 from vibey_actions.errors import MigrationFailed
 from vibey_actions.postgres.connection import connect, connect_plain, describe, saying
+from vibey_actions.postgres.documents import prepare
 from vibey_actions.postgres.locks import advisory_lock
 from vibey_actions.postgres.migration_files import MigrationFile, check_runnable, read_migrations
 from vibey_actions.postgres.migrator import run_migrator
+from vibey_actions.postgres.naming import PUBLIC
 from vibey_actions.postgres.script import line_of
 from vibey_actions.postgres.sql import blocks
 from vibey_actions.postgres.versions_query import in_user_settings, unusable
@@ -74,6 +76,8 @@ def migrate(
             applied = _apply_files(connection, dsn, files, upto, notice)
         # Last, so that migrations which make these tables themselves find them missing.
         _make_missing(connection, ("schema_migration", "state_sync"))
+        if config.documents:
+            prepare(connection, PUBLIC, notice)
         return Migrated(applied, tuple(applied_versions(connection, config.migrations)))
 
 

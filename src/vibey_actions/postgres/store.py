@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
@@ -25,6 +25,7 @@ from vibey_actions.postgres.watermark import forget_base, read_base, record_base
 from vibey_actions.state.declaration import Declaration, Rule
 from vibey_actions.state.document import DocumentReader
 from vibey_actions.state.interfaces import Filled
+from vibey_actions.state.lanes import DOCUMENT_TABLE, ReadEndings
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict
 from vibey_actions.state.spool import Spool
@@ -49,6 +50,8 @@ class PgStore:
     progress: Progress
     notice: Callable[[str], None]
     migrator: Migrator | None = None
+    endings: ReadEndings = dict
+    """Which statuses end a document of lanes; asked only where their table is here."""
     _catalog: Catalog | None = None
     _keeps_agreements: bool = True
     _schema: list[str] = field(default_factory=list)
@@ -85,7 +88,14 @@ class PgStore:
         versions = tables_read_by(connection, query, self.config.schemas) if query else frozenset()
         catalog = read_catalog(connection, self.config, version_tables=versions, notice=self.notice)
         declaration: Declaration = catalog.declaration.with_overrides(self.overrides)
+        if self.config.documents is not False:
+            declaration = declaration.with_documents(self.endings)
         return Catalog(catalog.tables, catalog.parents_first, declaration)
+
+    @property
+    def _keeps_documents(self) -> bool:
+        table = self.catalog.declaration.tables.get(DOCUMENT_TABLE)
+        return table is not None and table.endings is not None
 
     @property
     def catalog(self) -> Catalog:
@@ -179,7 +189,6 @@ class PgStore:
 
     @contextmanager
     def lift(self, sealed: Path, schema: list[str]) -> Iterator[Path]:
-        with lift(
-            self.dsn, self.config, sealed, schema, key=self.key, notice=self.notice, migrator=self.migrator
-        ) as path:
+        config = replace(self.config, documents=True) if self._keeps_documents else self.config
+        with lift(self.dsn, config, sealed, schema, key=self.key, notice=self.notice, migrator=self.migrator) as path:
             yield path

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from vibey_actions.errors import SettingError
+from vibey_actions.errors import SettingError, TableRefused
 from vibey_actions.state.identity import Fold, Folds
+from vibey_actions.state.lanes import COLUMNS, DOCUMENT_TABLE, KEY, Endings, ReadEndings
 
 
 class Rule(str, Enum):
@@ -41,6 +42,8 @@ class Table:
     folds: tuple[tuple[str, Fold], ...] = ()
     otherwise: Rule = Rule.REFUSE
     """For ``Rule.COLUMNS``: what settles a column that both ends changed differently, and a row as a whole."""
+    endings: Endings | None = None
+    """For the table of documents, which has a rule of its own: the statuses that end one. None for any other table."""
 
     def __post_init__(self) -> None:
         if self.append_only and self.rule is not Rule.REFUSE:
@@ -102,3 +105,32 @@ class Declaration:
                 )
             tables[name] = replace(table, rule=rule)
         return Declaration(tables)
+
+    def with_documents(self, endings: ReadEndings) -> Declaration:
+        """The declaration with the rule of documents for their table, where that is among the tables.
+
+        It is known by its columns and key. ``endings`` is asked only then. Raises SettingError where the table has
+        another rule.
+        """
+        table = self.tables.get(DOCUMENT_TABLE)
+        if table is None or table.columns != COLUMNS or table.key != KEY:
+            return self
+        if table.rule is not Rule.REFUSE or table.append_only:
+            raise SettingError(
+                f"the table {table.name} holds the documents of lanes and cannot have another rule than theirs",
+                "remove its rule: the end of a document beats any other status, else the branch's row stands. Where it "
+                "is a table of your own: documents = false in [state]",
+            )
+        return Declaration({**self.tables, table.name: replace(table, endings=endings())})
+
+
+def undeclared(name: str, where: str = "the branch") -> TableRefused:
+    """The error for a table that ``where`` holds and this database does not sync."""
+    forget = f"or take it off the branch on purpose: `vibey-actions state forget-table {name}`"
+    mend = f"migrate or configure this database so that {name} is synced, {forget}"
+    if name == DOCUMENT_TABLE:
+        mend = (
+            "if these are the documents of lanes: set documents = true in [state] of .github/vibey-state.toml and run "
+            f"`vibey-actions migrate`, which makes their table; else {mend}"
+        )
+    return TableRefused(f"{where} holds the table {name}, which this database does not sync", mend)

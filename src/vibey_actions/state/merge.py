@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from vibey_actions.errors import SchemaMismatch, TableRefused, TooManyDeletes, Unreadable
+from vibey_actions.errors import SchemaMismatch, TooManyDeletes, Unreadable
 from vibey_actions.rows.canonical import decode, members
 from vibey_actions.state.bounds import BoundsBuilder, KeyRange
-from vibey_actions.state.declaration import Declaration, Table
+from vibey_actions.state.declaration import Declaration, Table, undeclared
 from vibey_actions.state.document import DocumentReader, DocumentWriter, end_keys, keys
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Counts
@@ -144,11 +144,7 @@ def _refuse_undeclared(base: _Tables, theirs: _Tables, before: str | None) -> No
     """Every table in front of ``before`` (None: any) is one that this database does not sync."""
     name = theirs.next_name
     if name is not None and (before is None or name < before):
-        raise TableRefused(
-            f"the branch holds the table {name}, which this database does not sync",
-            f"migrate or configure this database so that {name} is synced, or take it off the branch on purpose: "
-            f"`vibey-actions state forget-table {name}`",
-        )
+        raise undeclared(name)
     while base is not theirs and (name := base.next_name) is not None and (before is None or name < before):
         # The branch no longer holds it and this database does not sync it: forgotten on purpose, nothing to lose.
         base.skip()

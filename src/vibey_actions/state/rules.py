@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vibey_actions.rows.canonical import NotJson, decode, encode, members, object_of
 from vibey_actions.state.declaration import Rule, Table
+from vibey_actions.state.lanes import settled
 from vibey_actions.state.report import Conflict, ConflictKind
 from vibey_actions.state.times import Moment, moment, newer
 
@@ -20,7 +21,12 @@ def settle(table: Table, key: bytes, base: Row, mine: Row, theirs: Row) -> Row |
     if theirs in (base, mine):
         return mine
     if table.rule is not Rule.COLUMNS:
-        return _by_rule(table, table.rule, key, mine, theirs)
+        documents = table.endings
+        return (
+            settled(documents, mine, theirs)
+            if documents is not None
+            else _by_rule(table, table.rule, key, mine, theirs)
+        )
     if base is None or mine is None or theirs is None:
         return _by_rule(table, table.otherwise, key, mine, theirs)
     return _by_columns(table, key, base, mine, theirs)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from vibey_actions.errors import TableRefused
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
-from vibey_actions.state.declaration import Declaration
+from vibey_actions.state.declaration import Declaration, undeclared
 from vibey_actions.state.document import DocumentReader, DocumentWriter, keys
 from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, check_carried, check_columns, columns_of
 from vibey_actions.state.report import Counts
@@ -85,10 +84,7 @@ def _replace(
         if following is not None and following[0] == name:
             following = next(tables, None)
     if following is not None:
-        raise TableRefused(
-            f"the state holds the table {following[0]}, which this database does not sync",
-            f"migrate or configure this database so that {following[0]} is synced",
-        )
+        raise undeclared(following[0], "the state")
     return counts
 
 

@@ -8,9 +8,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vibey_actions.documents.machine import Machine
-from vibey_actions.documents.model import CLAIM, REV, STATUS, Document, changed, copied, id_of, rev_of, same
+from vibey_actions.documents.model import (
+    CLAIM,
+    CLAIM_DAY,
+    REV,
+    STATUS,
+    Document,
+    changed,
+    copied,
+    id_of,
+    rev_of,
+    same,
+)
 from vibey_actions.documents.stores.selection import UNSET, Unset
 from vibey_actions.errors import DocumentConflict
+from vibey_actions.text import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,19 @@ class Store(ABC):
             if after is None:
                 return
 
+    def claims_of(self, machine: Machine, day: str) -> Iterator[Document]:
+        """Every document of the machine's kind that was claimed on ``day`` (ISO 8601): what a cap per day counts.
+
+        A store with an index does better than this.
+        """
+        after: str | None = None
+        while True:
+            page = self.query(machine.db, CLAIM_DAY, key=day, after=after)
+            yield from (document for document in page.documents if machine.owns(document))
+            after = page.next
+            if after is None:
+                return
+
     def claim(self, db: str, read: Document | None, claimed: Document, *, writer: str) -> Document | None:
         """Write ``claimed`` over what was ``read`` (None: nothing was there); exactly one of several callers wins.
 
@@ -127,6 +152,16 @@ class Store(ABC):
                 return written
             head = self.get(db, id_of(claimed))
         return None
+
+
+def expect(db: str, identifier: str, current: str | None, if_rev: str | Unset | None) -> None:
+    """Raise DocumentConflict where the head's revision, None where nothing is, is not the one that is expected."""
+    if if_rev is not UNSET and if_rev != current:
+        raise DocumentConflict(
+            f"the document {shown(identifier, 120)} of {shown(db, 80)} has moved since it was read",
+            "read it again and decide anew",
+            current,
+        )
 
 
 def held_alike(head: Document, claimed: Document) -> bool:

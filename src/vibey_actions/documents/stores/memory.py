@@ -21,9 +21,8 @@ from vibey_actions.documents.model import (
     checked,
     copied,
 )
-from vibey_actions.documents.stores.base import Page, Store
+from vibey_actions.documents.stores.base import Page, Store, expect
 from vibey_actions.documents.stores.selection import UNSET, Selection, Unset, page_size
-from vibey_actions.errors import DocumentConflict
 from vibey_actions.text import shown
 
 
@@ -102,12 +101,7 @@ class MemoryStore(Store):
         """The head, where it has the revision that is expected."""
         head = self._database(db).get(identifier)
         current = head[0] if head is not None else None
-        if if_rev is not UNSET and if_rev != current:
-            raise DocumentConflict(
-                f"the document {shown(identifier, 120)} of {shown(db, 80)} has moved since it was read",
-                "read it again and decide anew",
-                current,
-            )
+        expect(db, identifier, current, if_rev)
         return head
 
 

@@ -37,7 +37,7 @@ from vibey_actions.documents.model import (
     rev_of,
     same,
 )
-from vibey_actions.documents.stores.base import Page, Store
+from vibey_actions.documents.stores.base import Page, Store, expect
 from vibey_actions.documents.stores.recent import Recent, revised
 from vibey_actions.documents.stores.selection import MAX_PAGE, UNSET, Selection, Unset, page_size
 from vibey_actions.errors import (
@@ -236,13 +236,7 @@ class VibesStore(Store):
         return {**copied(new), ID: identifier}
 
     def _expect(self, db: str, identifier: str, head: Document | None, if_rev: str | Unset | None) -> None:
-        current = rev_of(head) if head is not None else None
-        if if_rev is not UNSET and if_rev != current:
-            raise DocumentConflict(
-                f"the document {shown(identifier, 120)} of {shown(db, 80)} has moved since it was read",
-                "read it again and decide anew",
-                current,
-            )
+        expect(db, identifier, rev_of(head) if head is not None else None, if_rev)
 
     def _write(self, db: str, new: Document, head: Document | None) -> str:
         """Write ``new`` over ``head``; what may have been applied is read back, and written once more if it was not."""
