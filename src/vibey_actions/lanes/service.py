@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Final
 
 from vibey_actions.documents import daily, moves
 from vibey_actions.documents.lane import Lane, Limits
@@ -26,6 +28,9 @@ from vibey_actions.lanes.opening import Opened
 from vibey_actions.lanes.setup import Setup
 from vibey_actions.lanes.ticks import Ticks
 from vibey_actions.text import shown
+
+POLL: Final = 1.0
+"""Seconds between two looks at whether documents have changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class Service:
     def __init__(self, setup: Setup, opened: Opened) -> None:
         self.setup = setup
         self._opened = opened
+        self._seen: int | None = None
 
     @property
     def _store(self) -> Store:
@@ -183,6 +189,7 @@ class Service:
         Raises MachineInvalid, before anything is written, where a machine's steps cannot be made.
         """
         steps = self.steps(machines)
+        self._seen = self._count()
         return [
             self._walked(machine, steps[machine.name], lambda lane, one: self._tick(one, lane, limits or Limits()), say)
             for machine in machines
@@ -192,9 +199,22 @@ class Service:
         """Take back the leases that ran out, and nothing else; no step is needed for it."""
         return [self._walked(machine, _waiting(machine), lambda lane, _: lane.sweep(), say) for machine in machines]
 
-    def wait(self, seconds: float, sleep: Callable[[float], None]) -> None:
-        """Wait until documents change, where the store tells, and for ``seconds`` at most; ``sleep`` may end early."""
-        sleep(seconds)
+    def wait(self, seconds: float, sleep: Callable[[float], None], stopped: Callable[[], bool]) -> None:
+        """Wait until documents have changed since the last tick began, where the store tells; ``seconds`` at most.
+
+        ``sleep`` may end early; ``stopped`` then says so.
+        """
+        if self._seen is None:
+            sleep(seconds)
+            return
+        ends = time.monotonic() + seconds
+        while not stopped() and (left := ends - time.monotonic()) > 0:
+            sleep(min(left, POLL))
+            if self._count() not in (None, self._seen):
+                return
+
+    def _count(self) -> int | None:
+        return self._opened.changes() if self._opened.changes is not None else None
 
     def status(self, machines: Sequence[Machine], stuck_after_ms: int = STUCK_AFTER_MS) -> Status:
         """How the lanes stand. Raises StoreFailed."""

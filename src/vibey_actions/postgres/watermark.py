@@ -36,6 +36,12 @@ def read_base(connection: psycopg.Connection, remote: str) -> Watermark:
     return Watermark(None if row is None else _recorded(row[0], remote))
 
 
+def is_synced(connection: psycopg.Connection) -> bool:
+    """Whether the database has agreed with a branch before, whichever that is."""
+    with saying(_DOING):
+        return _exists(connection) and connection.execute(blocks("watermark")["any"]).fetchone() == (True,)
+
+
 def record_base(connection: psycopg.Connection, remote: str, commit: str, *, expected: str | None) -> None:
     """Record ``commit``, provided that ``expected`` (None: nothing) is what is recorded now.
 

@@ -67,7 +67,7 @@ def watch(
             except VibeyError as error:
                 failure.say(error, as_json=as_json)
             if not stop.asked:
-                service.wait(every, stop.wait)
+                service.wait(every, stop.wait, lambda: stop.asked)
 
 
 def _tick(service: Service, machines: Sequence[str], limit: int | None, stop: Stop, *, as_json: bool) -> list[Walked]:

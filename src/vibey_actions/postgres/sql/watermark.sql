@@ -6,6 +6,10 @@ SELECT pg_catalog.to_regclass('public.state_sync') IS NOT NULL
 -- In: remote. Out: the commit last agreed with.
 SELECT base_commit FROM public.state_sync WHERE remote = %(remote)s
 
+-- name: any
+-- Whether this database has agreed with any branch.
+SELECT EXISTS (SELECT FROM public.state_sync)
+
 -- name: first
 -- In: remote, commit. Records a first commit; no row where one is recorded already.
 INSERT INTO public.state_sync (remote, base_commit) VALUES (%(remote)s, %(commit)s)
