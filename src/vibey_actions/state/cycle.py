@@ -342,7 +342,7 @@ def _hangs_on(broken: Conflict, unsettled: Collection[tuple[str, str]], tables: 
 
 
 def _by_no_key(document: DocumentReader) -> None:
-    """Have its rows checked but for their keys, which a migration may have changed (see ``merge.older_rows``)."""
+    """Have its rows checked but for their keys, which a migration may have changed (see ``older_rows``)."""
     document.check_rows(lambda _: None)
 
 

@@ -6,15 +6,16 @@ goes to a spool, what it changes there is counted, and the merged rows go to a w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from vibey_actions.errors import SchemaMismatch, TooManyDeletes, Unreadable
+from vibey_actions.errors import SchemaMismatch, TooManyDeletes
 from vibey_actions.rows.canonical import decode, members
 from vibey_actions.state.bounds import BoundsBuilder, KeyRange
 from vibey_actions.state.declaration import Declaration, Table, undeclared
 from vibey_actions.state.document import DocumentReader, DocumentWriter, end_keys, keys
+from vibey_actions.state.older import check_key, older_rows
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Counts
 from vibey_actions.state.rules import Row, settle
@@ -330,39 +331,6 @@ def check_carried(table: Table, document: DocumentReader) -> None:
             f"table {table.name}: the column(s) {', '.join(differing)} have another type on the branch than here",
             "bring both ends to the same schema (`vibey-actions migrate`), then sync",
         )
-
-
-def check_key(table: Table, document: DocumentReader) -> None:
-    """Refuse a document of older migrations where the table's key columns were of other types (SchemaMismatch)."""
-    serialized = set(document.serialized.get(table.name, ())) ^ set(table.serialized)
-    if document.folds.get(table.name, {}) != dict(table.folds) or serialized & set(table.key):
-        raise _another_key(table)
-
-
-def older_rows(table: Table, batches: Iterable[Batch]) -> Iterator[Keyed]:
-    """The rows of a document of older migrations under the key that the table has now.
-
-    Raises SchemaMismatch where they had another one: they lack a column of it, or stand in another order.
-    """
-    last = b""
-    for batch in batches:
-        try:
-            found = keys(batch, table.key)
-        except Unreadable:
-            raise _another_key(table) from None
-        for key, row in zip(found, batch.rows, strict=True):
-            if key <= last:
-                raise _another_key(table)
-            last = key
-            yield key, row
-
-
-def _another_key(table: Table) -> SchemaMismatch:
-    return SchemaMismatch(
-        f"table {table.name}: a migration changed its primary key, so that its rows of before and after cannot be "
-        "told to be the same",
-        "remove the branch, run `vibey-actions state forget` and sync here, and fill the other databases anew",
-    )
 
 
 def check_columns(table: Table, columns: Sequence[str]) -> None:

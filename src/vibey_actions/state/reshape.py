@@ -12,7 +12,8 @@ from vibey_actions.errors import TableRefused
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.declaration import Declaration, Table
 from vibey_actions.state.document import DocumentReader, DocumentWriter
-from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, alike, check_key, older_rows
+from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, alike
+from vibey_actions.state.older import check_key, older_rows
 from vibey_actions.state.progress import Progress
 from vibey_actions.state.report import Conflict, Counts
 from vibey_actions.state.rules import Row, settle
