@@ -90,8 +90,6 @@ def _page(status: Status) -> Iterator[str]:
         count = status.total(sort)
         yield f'<li class="{sort.value if count else "none"}"><strong>{count}</strong>{name}</li>'
     yield "</ul></header><main>"
-    for machine in status.machines:
-        yield from _machine(machine, status.now_ms)
     for sort, name in _SORTS.items():
         listed = [one for machine in status.machines for one in machine.of(sort)]
         if listed:
@@ -99,6 +97,8 @@ def _page(status: Status) -> Iterator[str]:
             yield from (line for one in listed for line in _document(one, status.now_ms))
             more = status.total(sort) - len(listed)
             yield f'<p class="soft">and {more} more</p></section>' if more else "</section>"
+    for machine in status.machines:
+        yield from _machine(machine, status.now_ms)
     yield "</main></body></html>"
 
 
