@@ -148,11 +148,11 @@ class Fetcher:
         with _told(place, end), self._connected(place, end) as connection:
             accept = {"Accept": ", ".join(kinds), "Accept-Encoding": "identity", "User-Agent": "vibey-actions"}
             connection.request("GET", place.path, headers={"Host": place.name, **accept, "Connection": "close"})
-            answer = connection.getresponse()
-            location = answer.getheader("Location")
-            if answer.status in _REDIRECTS and location:
-                return location
-            return self._read(answer, place, kinds, end)
+            with connection.getresponse() as answer:
+                location = answer.getheader("Location")
+                if answer.status in _REDIRECTS and location:
+                    return location
+                return self._read(answer, place, kinds, end)
 
     def _read(self, answer: http.client.HTTPResponse, place: _Place, kinds: tuple[str, ...], end: float) -> Fetched:
         if answer.status != 200:  # noqa: PLR2004
@@ -173,10 +173,10 @@ class Fetcher:
                 raise too_large
             if time.monotonic() >= end:
                 raise TimeoutError
-        if answer.length:
-            raise NotFetched(f"{place.name} sent less than it announced", final=False)
         if time.monotonic() >= end:
             raise TimeoutError
+        if answer.length:
+            raise NotFetched(f"{place.name} sent less than it announced", final=False)
         return Fetched(kind, bytes(found))
 
     @contextmanager
@@ -296,4 +296,5 @@ def _is_ipv6(host: str) -> bool:
 
 def _short(url: str) -> str:
     """An address without what may be a secret in it."""
-    return shown(url.partition("?")[0].partition("#")[0], 120) or "an empty text"
+    plain = re.sub(r"//[^/]*@", "//", url.partition("?")[0].partition("#")[0])
+    return shown(plain, 120) or "an empty text"
