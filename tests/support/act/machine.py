@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -36,6 +37,13 @@ def pip_settings() -> dict[str, str]:
 def install(tool: Path, shared: Path, seed: Path) -> None:
     """Let a step of the action in ``tool`` install it in ``seed``, as in a RUNNER_TEMP. Several may do so at once."""
     seed.mkdir(parents=True, exist_ok=True)
+    with seed.with_suffix(".lock").open("w") as lock:
+        # The second one finds what the first one made.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _install(tool, shared, seed)
+
+
+def _install(tool: Path, shared: Path, seed: Path) -> None:
     env = {"PATH": f"{python_folder(shared)}:{SYSTEM}", "HOME": str(shared), "RUNNER_TEMP": str(seed), **pip_settings()}
     # Outside of a run the step itself refuses, after the install.
     command = ["sh", str(tool / "action" / "step.sh")]

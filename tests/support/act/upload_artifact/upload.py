@@ -58,7 +58,12 @@ def found(patterns: list[str]) -> list[Path]:
 
 
 def store(name: str, days: int, files: list[Path]) -> None:
-    """Write the artifact; its folder is made first and once, so that a second upload of the name loses."""
+    """Write the artifact; its folder is made first and once, so that a second upload of the name loses.
+
+    A file FAILING beside the store says by one word an upload what goes wrong: ``lost`` loses the content of one whose
+    name is taken by then, ``unheard`` the answer of one that arrived, ``well`` nothing.
+    """
+    fails = next_failure()
     run = Path(os.environ["STAND_IN_STORE"]) / os.environ["GITHUB_RUN_ID"]
     run.mkdir(parents=True, exist_ok=True)
     folder = run / name
@@ -69,6 +74,8 @@ def store(name: str, days: int, files: list[Path]) -> None:
             "Failed to CreateArtifact: Received non-retryable error: Failed request: (409) Conflict: "
             "an artifact with this name already exists on the workflow run"
         )
+    if fails == "lost":
+        refuse("Failed to upload: the connection was reset")
     top = Path(os.path.commonpath([file.parent for file in files]))
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -86,8 +93,19 @@ def store(name: str, days: int, files: list[Path]) -> None:
     }
     (folder / "artifact.zip").write_bytes(packed.getvalue())
     (folder / "meta.json").write_text(json.dumps(facts), "utf-8")
+    if fails == "unheard":
+        refuse("Failed to FinalizeArtifact: no answer came")
     with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as outputs:
         outputs.write(f"artifact-id={facts['id']}\nartifact-digest={digest}\n")
+
+
+def next_failure() -> str:
+    """The first word of FAILING, which is taken out of it."""
+    plan = Path(os.environ["STAND_IN_STORE"]).with_name("FAILING")
+    words = plan.read_text("utf-8").split() if plan.exists() else []
+    if words:
+        plan.write_text(" ".join(words[1:]), "utf-8")
+    return words[0] if words else ""
 
 
 main()
