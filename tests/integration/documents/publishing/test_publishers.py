@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.support import ig_server
 from tests.support.bsky_server import PASSWORD
+from tests.support.certificates import make_authority
 from tests.support.github_server.faults import Fault, answer, cut, refuse, reset, server_error
 from tests.support.github_server.replies import Reply, as_json
 from tests.support.lanes import NOON
 from tests.support.platforms import Platform, post, refusing, to_the_call
 from tests.support.walking import Walk
-from tests.support.webhook_server import SECRET
+from tests.support.webhook_server import SECRET, WebhookServer
 from vibey_actions.documents import moves
 from vibey_actions.documents.model import iso
 from vibey_actions.documents.report import What
@@ -131,6 +133,18 @@ def test_a_refused_connection_proves_that_nothing_was_posted(platform: Platform,
         walker.tick()
     document = walker.read("post-1")
     assert (document["status"], document["attempts"], "outcomeUnknown" in document) == ("error", 15, False)
+
+
+def test_a_certificate_that_is_not_trusted_proves_that_nothing_was_posted(
+    walk: Callable[..., Walk], tmp_path: Path
+) -> None:
+    """The connection never stood, so the post is tried again, and the server saw no request."""
+    with WebhookServer(make_authority(tmp_path)[1]) as server:
+        walker = walk({"publisher": "webhook", "url": server.url, "secret": "HOOK_SECRET"})
+        post(walker)
+        assert [event.what for event in walker.tick().events] == [What.AGAIN]
+        assert "could not be reached securely" in str(walker.read("post-1")["lastError"])
+        assert server.asked == []
 
 
 def test_nothing_is_sent_once_the_claim_is_lost(platform: Platform, walk: Callable[..., Walk]) -> None:
