@@ -75,10 +75,11 @@ def _sealed(
 
 def _check(setup: Setup, config: Config, dsn: str, *, synced: bool) -> None:
     """Documents that are synced are claimed over the branch, and no others are. Raises SettingError."""
-    if setup.kind is Kind.SEALED and not synced:
+    if setup.kind is Kind.SEALED and not config.documents:
         raise SettingError(
-            "documents are declared to be in the sealed state, and the configuration keeps their table out of it",
-            "remove `documents = false` or the profile from [state], or write store: {kind: postgres}",
+            "documents are declared to be in the sealed state, and the configuration does not make them a part of it",
+            "write documents = true into [state] of .github/vibey-state.toml and run `vibey-actions migrate`, or write "
+            "store: {kind: postgres} into .github/vibey-docs.yml",
         )
     if setup.kind is Kind.POSTGRES and synced and (config.documents or _is_synced(dsn)):
         raise SettingError(

@@ -1,0 +1,155 @@
+"""The docs commands over a real database: documents, ticks and their record, changes that wake a watch."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+import pytest
+
+PROGRAM = [sys.executable, "-m", "vibey_actions", "docs"]
+WORK = """#!/bin/sh
+cat > "$VIBEY_RESULT" <<'JSON'
+{"output": "made"}
+JSON
+"""
+DECLARED = """\
+machines:
+  job:
+    with: {command: [./work.sh]}
+"""
+
+
+@dataclass
+class Bench:
+    """A checkout with a declaration, and a database of its own."""
+
+    folder: Path
+    dsn: str
+    said: str = ""
+
+    def __post_init__(self) -> None:
+        (self.folder / ".github").mkdir(parents=True)
+        (self.folder / ".github" / "vibey-docs.yml").write_text(DECLARED)
+        (self.folder / "work.sh").write_text(WORK)
+        (self.folder / "work.sh").chmod(0o755)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        home = {"HOME": str(self.folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        return {**home, "VIBEY_STATE_PG_URL": self.dsn}
+
+    def run(self, *arguments: str, expect: int = 0) -> str:
+        """What ``docs ARGUMENTS`` prints on stdout; it has to end with ``expect``."""
+        done = subprocess.run(
+            [*PROGRAM, *arguments],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == expect, done.stdout + done.stderr
+        self.said = done.stderr
+        return done.stdout
+
+    def refused(self, *arguments: str) -> str:
+        """What ``docs ARGUMENTS`` says of a setting that cannot be used."""
+        self.run(*arguments, expect=2)
+        return self.said
+
+
+@pytest.fixture
+def bench(tmp_path: Path, database: Callable[[], str]) -> Bench:
+    return Bench(tmp_path / "checkout", database())
+
+
+def test_a_job_walks_to_its_end(bench: Bench) -> None:
+    """Taken in, worked on by the declared command, done; the tick is recorded, and the page of it is written."""
+    bench.run("put", '{"input": "x"}', "--machine", "job", "--id", "j-1")
+    assert json.loads(bench.run("status", "--json"))["last_tick"] == {"at": None, "text": "", "unknown": ""}
+    ticked = bench.run("advance")
+    assert "job: 1 ready" in ticked.splitlines()[0]
+    assert json.loads(bench.run("get", "j-1"))["output"] == "made"
+    told = json.loads(bench.run("status", "--json", "--html", str(bench.folder / "lanes.html")))
+    assert (told["machines"][0]["counts"]["done"], told["last_tick"]["text"]) == (1, "job: 1 done")
+    assert "The last tick ran" in (bench.folder / "lanes.html").read_text("utf-8")
+
+
+def test_documents_of_a_synced_database_are_not_claimed_by_one_copy_alone(bench: Bench) -> None:
+    """A database that agrees with a branch keeps documents in the state or out of it, but never half in."""
+    with psycopg.connect(bench.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TABLE state_sync (remote text PRIMARY KEY, base_commit text, synced_at timestamptz)")
+        connection.execute("INSERT INTO state_sync VALUES ('here', repeat('a', 40), now())")
+    assert "kind: sealed" in bench.refused("advance")
+    (bench.folder / ".github" / "vibey-state.toml").write_text("[state]\ndocuments = false\n")
+    bench.run("put", '{"input": "x"}', "--machine", "job", "--id", "j-1")
+    bench.run("advance")
+    assert json.loads(bench.run("get", "j-1"))["status"] == "done"
+
+
+@pytest.mark.parametrize("state", ["", "[state]\ndocuments = false\n"], ids=["not said", "kept out"])
+def test_sealed_documents_need_their_table_in_the_state(bench: Bench, state: str) -> None:
+    """A declaration that contradicts the configuration is said, with both ways out."""
+    (bench.folder / ".github" / "vibey-docs.yml").write_text("store: {kind: sealed}\n" + DECLARED)
+    (bench.folder / ".github" / "vibey-state.toml").write_text(state)
+    said = bench.refused("status")
+    assert "does not make them a part of it" in said
+    assert "documents = true" in said
+
+
+def test_a_watch_wakes_up_for_new_work(bench: Bench) -> None:
+    """Between two ticks that are far apart a document that is put is walked, and SIGTERM ends the watch in order."""
+    watching = subprocess.Popen(
+        [*PROGRAM, "watch", "--every", "3600"],
+        cwd=bench.folder,
+        env=bench.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    killer = threading.Timer(60, watching.kill)
+    killer.start()
+    try:
+        assert "0 ready" in watching.stdout.readline()
+        bench.run("put", '{"input": "x"}', "--machine", "job", "--id", "j-1")
+        while json.loads(bench.run("get", "j-1"))["status"] != "done":
+            assert watching.poll() is None
+            time.sleep(0.2)
+        watching.send_signal(signal.SIGTERM)
+        out, said = watching.communicate()
+    finally:
+        killer.cancel()
+        watching.kill()
+    assert (watching.returncode, said) == (0, "")
+    assert "j-1: pending -> done (done)" in out
+
+
+def test_doctor_looks_at_everything_a_tick_needs(bench: Bench) -> None:
+    """Each check says ok, what to mend, or that it could not be made; a step that cannot be made stops a tick."""
+    told = json.loads(bench.run("doctor", "--json"))["findings"]
+    levels = {finding["check"]: finding["level"] for finding in told}
+    assert levels == {"machines": "ok", "store": "ok", "steps": "ok", "ticks": "note", "documents": "ok"}
+    (bench.folder / "work.sh").unlink()
+    assert "problem  steps: " in bench.run("doctor", expect=2)
+
+
+def test_doctor_goes_on_after_a_database_that_is_away(bench: Bench) -> None:
+    """The store is the problem; what rests on it is said to be unchecked, and the rest is looked at."""
+    bench.dsn = "postgresql://nobody@127.0.0.1:1/x"
+    (bench.folder / ".git").mkdir()
+    told = bench.run("doctor", expect=1)
+    assert "problem  store: cannot connect to PostgreSQL" in told
+    assert "unknown  steps: not checked: the store cannot be used" in told
+    assert "note     workflow: no workflow" in told
