@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "vibey_actions"
 LOCK = ROOT / "requirements-action.txt"
 EMBEDDED = ROOT / "requirements-embedded.txt"
-STEPS = ("open", "close", "write-back", "run")
+STEPS = ("open", "close", "write-back", "run", "advance")
 FOLDER = "vibey-actions-tool"
 
 # What pip may know of the job: how this machine reaches an index, and nothing that says what to install, or where to.

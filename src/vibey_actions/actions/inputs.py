@@ -25,7 +25,7 @@ _ARTIFACT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _RUN_ID: Final = re.compile(r"[0-9]{1,20}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
-_MACHINE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
+_MACHINES: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?: *, *[A-Za-z][A-Za-z0-9_-]*)*")
 _LONGEST_TIMEOUT: Final = 6 * 60 * 24
 _LONGEST_RETENTION: Final = 90
 
@@ -97,7 +97,7 @@ class Inputs:
                 "artifact-prefix", _ARTIFACT_PREFIX, "at most 40 letters, digits, . _ and -", DEFAULT_ARTIFACT_PREFIX
             ),
             retention_days=given.number("retention-days", DEFAULT_RETENTION_DAYS, 1, _LONGEST_RETENTION),
-            machine=given.matching("machine", _MACHINE, "the name of a status machine"),
+            machine=given.matching("machine", _MACHINES, "the name of a machine, or several with commas between"),
             limit=given.number("limit", 0, 1, 999_999) or None,
         )
 

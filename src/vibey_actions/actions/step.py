@@ -22,6 +22,7 @@ STEPS: Final = {
     "close": ("close", "close_state"),
     "write-back": ("write_back", "write_back"),
     "run": ("run", "run_command"),
+    "advance": ("advance", "advance"),
 }
 """By the input ``step``: the module here and its function, loaded only when it is asked for."""
 

@@ -32,3 +32,8 @@ def write_back() -> None:
 def run() -> None:
     """Run a command that somebody dispatched, with the state's database and without key, owner's DSN or token."""
     _run("run")
+
+
+def advance() -> None:
+    """Walk the documents of the declared machines one tick."""
+    _run("advance")

@@ -58,6 +58,7 @@ for _name, _step in {
     "close": action.close,
     "write-back": action.write_back,
     "run": action.run,
+    "advance": action.advance,
 }.items():
     steps.command(_name)(_step)
 app.command("init")(init)

@@ -29,6 +29,7 @@ def test_the_generated_part_is_up_to_date(page: str) -> None:
 def test_every_command_of_the_specification_is_there() -> None:
     """The commands, by their whole names."""
     assert sorted(path.removeprefix("vibey-actions ") for path, _ in reference.leaves()) == [
+        "action advance",
         "action close",
         "action open",
         "action run",
