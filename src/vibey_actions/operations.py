@@ -111,6 +111,11 @@ class Operations:
             notice=self.notice,
         )
 
+    @property
+    def remote(self) -> str:
+        """The name of the branch's place, as reports have it. Nobody is asked for it."""
+        return self._remote.name
+
     @cached_property
     def _documents(self) -> Documents:
         folder = default_cache_folder(self.env)

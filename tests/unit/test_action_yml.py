@@ -9,9 +9,14 @@ from typing import Any
 
 import yaml
 
+from vibey_actions.actions.exports import MOST
 from vibey_actions.actions.inputs import Inputs, variable_of
 from vibey_actions.actions.step import STEPS
 
+UPLOADED = (
+    "steps.upload.outcome == 'success' && steps.step.outputs.export || "
+    "steps.again.outcome == 'success' && steps.step.outputs.export-again || ''"
+)
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "action.yml").read_text("utf-8")
 MANIFEST: dict[str, Any] = yaml.safe_load(TEXT)
@@ -61,4 +66,14 @@ def test_the_steps_are_known_everywhere() -> None:
 def test_outputs_come_from_the_step() -> None:
     """Each output of the action is the step's output of the same name."""
     for name, given in MANIFEST["outputs"].items():
-        assert given["value"] == f"${{{{ steps.step.outputs.{name} }}}}"
+        expected = UPLOADED if name == "export" else f"steps.step.outputs.{name}"
+        assert given["value"] == f"${{{{ {expected} }}}}"
+
+
+def test_what_may_be_missing_is_an_empty_output() -> None:
+    """Each upload that fails goes on to a step that deals with it, whatever became of the job."""
+    steps = {step["id"]: step for step in MANIFEST["runs"]["steps"] if "upload-artifact" in step.get("uses", "")}
+    assert set(steps) == {"upload", "again", *(f"mark-{number}" for number in range(1, MOST + 1))}
+    assert all(step["continue-on-error"] is True and "always()" in step["if"] for step in steps.values())
+    said = [step["env"]["UPLOADED"] for step in MANIFEST["runs"]["steps"] if "uploads.sh" in step.get("run", "")]
+    assert re.findall(r"steps\.([\w-]+)\.outcome", " ".join(said)) == [name for name in steps if name != "upload"]

@@ -1,22 +1,24 @@
 """The step ``close``: what this job changed goes on, as a sealed export or by a push, and the job's database ends.
 
 Everything is read from the record that `open` left, nothing from variables. A server of ours is stopped and deleted in
-every case. A push that does not come through leaves an export behind, so the job's work is never lost with it.
+every case, so before that, and before anything is asked of the branch, what the job changed is in a sealed export: a
+push that does not come through, is cancelled or is not allowed leaves it behind. Sealing decrypts nothing, so it takes
+the key alone.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import dataclass
 
 from vibey_actions.actions import ending, gate, summary
 from vibey_actions.actions.exports import export_name
-from vibey_actions.actions.gate import Decision
+from vibey_actions.actions.gate import Decision, Reason
 from vibey_actions.actions.inputs import Inputs
 from vibey_actions.actions.record import Phase, Place, Record
 from vibey_actions.actions.runner import Runner
 from vibey_actions.actions.work import note, operations
-from vibey_actions.errors import GateClosed, StepRefused, VibeyError
-from vibey_actions.operations import Operations
+from vibey_actions.errors import GateClosed, RemoteFailed, StepRefused
+from vibey_actions.operations import ExportSummary, Operations
 from vibey_actions.state.owned import private_folder
 from vibey_actions.state.report import Report, SyncState
 from vibey_actions.state.shapes import sha256_of
@@ -29,14 +31,15 @@ def close_state(runner: Runner, inputs: Inputs) -> int:
     if record is None:
         return _nothing(runner, "No state was opened in this job, so there is nothing to close.")
     closing = _Closing(runner, inputs, place, record)
-    try:
-        if record.phase is Phase.OPENED:
-            return closing.run()
-        if record.phase is Phase.EMPTY:
-            return _nothing(runner, "This job's database was made without the state, so it is not exported.")
-        return _nothing(runner, "The opening of the state did not finish, so nothing is exported.")
-    finally:
-        ending.end(place, record, note(runner), keep_export=closing.exported)
+    with ending.undisturbed(note(runner)):
+        try:
+            if record.phase is Phase.OPENED:
+                return closing.run()
+            if record.phase is Phase.EMPTY:
+                return _nothing(runner, "This job's database was made without the state, so it is not exported.")
+            return _nothing(runner, "The opening of the state did not finish, so nothing is exported.")
+        finally:
+            ending.end(place, record, note(runner), keep_export=closing.exported)
 
 
 def _nothing(runner: Runner, text: str) -> int:
@@ -57,42 +60,61 @@ class _Closing:
         self._record = record
 
     def run(self) -> int:
-        decision = gate.ask(self._runner, self._inputs, "close")
-        if not decision.opened:
+        decision = gate.ask(self._runner, self._inputs, "close", known=self._record.declaration)
+        if decision.reason is Reason.NO_KEY:
             raise GateClosed(
                 f"what this job changed cannot be handed on ({decision.reason.value}). {decision.text}",
                 "give close the same key as open; what this job changed is lost, so run the job again",
             )
         engine = operations(self._runner, self._inputs, decision, self._place, self._record.dsn)
-        changes = engine.changes()
-        if changes.remote != self._record.remote:
+        self._check_remote(engine.remote)
+        changes = self._changes(engine) if decision.opened else None
+        if changes is not None and not _is_changed(changes):
+            return self._unchanged(changes)
+        exported = self._export(engine, decision)
+        self._runner.output("changed", "true")
+        if not self._inputs.push:
+            self._say_exported(exported, changes)
+            return 0
+        try:
+            return self._push(engine, decision)
+        except BaseException:
+            self._say_exported(exported, changes)
+            raise
+
+    def _check_remote(self, named: str) -> None:
+        if named != self._record.remote:
             raise StepRefused(
-                f"this job opened the state of {self._record.remote}, and the settings of close name {changes.remote}",
+                f"this job opened the state of {self._record.remote}, and the settings of close name {named}",
                 "give both steps the same VIBEY_STATE_ variables; nothing was exported, so run the job again",
             )
-        changed = changes.state is not SyncState.IN_SYNC and (changes.commit is not None or changes.to_push > 0)
-        self._runner.output("changed", "true" if changed else "false")
-        if not changed:
-            return self._unchanged(changes)
-        if self._inputs.push:
-            return self._push(engine, decision, changes)
-        self._export(engine, decision, changes)
-        return 0
+
+    def _changes(self, engine: Operations) -> Report | None:
+        """What the job changed; None where that cannot be told, because the branch cannot be read."""
+        try:
+            return engine.changes()
+        except RemoteFailed as error:
+            self._runner.say(f"note: {error.message}; whether this job changed anything is not known, so it counts")
+            return None
 
     def _unchanged(self, changes: Report) -> int:
         commit = changes.commit or ""
+        self._runner.output("changed", "false")
         self._runner.output("commit", commit)
         self._runner.say(f"this job changed nothing of the state ({changes.remote} at {commit or 'no commit yet'})")
         self._runner.summary(summary.unchanged(changes))
         return 0
 
-    def _push(self, engine: Operations, decision: Decision, changes: Report) -> int:
-        try:
-            report = engine.sync()
-        except VibeyError:
-            self._runner.say("the push did not come through; what this job changed is kept as an export")
-            self._export(engine, decision, changes)
-            raise
+    def _push(self, engine: Operations, decision: Decision) -> int:
+        if not decision.opened:
+            raise GateClosed(
+                f"nothing was pushed ({decision.reason.value}). {decision.text}",
+                "what this job changed is kept as a sealed export, which the write workflow brings to the branch",
+            )
+        report = engine.sync()
+        # It is on the branch: nobody has to bring it there any more.
+        self._runner.output("export", "")
+        self.exported = False
         for text in report.notes:
             note(self._runner)(text)
         self._runner.output("pushed", "true")
@@ -101,24 +123,34 @@ class _Closing:
         self._runner.summary(summary.pushed(report))
         return 0
 
-    def _export(self, engine: Operations, decision: Decision, changes: Report) -> None:
+    def _export(self, engine: Operations, decision: Decision) -> _Exported:
         path = self._place.export
         private_folder(path.parent)
         done = engine.export(path, shapes=self._place.shapes)
-        event = decision.event
-        name = export_name(
-            self._inputs.artifact_prefix,
-            run_id=event.run_id,
-            attempt=event.attempt,
-            job=event.job,
-            sha256=sha256_of(path),
+        event, digest, prefix = decision.event, sha256_of(path), self._inputs.artifact_prefix
+        name, again = (
+            export_name(
+                prefix, run_id=event.run_id, attempt=event.attempt, job=event.job, sha256=digest, again=is_again
+            )
+            for is_again in (False, True)
         )
         self.exported = True
-        self._output(path.parent, name)
+        for output, value in (("export", name), ("export-again", again), ("export-folder", str(path.parent))):
+            self._runner.output(output, value)
         self._runner.output("commit", done.base or "")
-        self._runner.say(f"exported {done.rows} rows, sealed, as {name} ({path.stat().st_size} bytes)")
-        self._runner.summary(summary.exported(changes, done.tables, name, self._inputs.retention_days))
+        return _Exported(done, name)
 
-    def _output(self, folder: Path, name: str) -> None:
-        self._runner.output("export", name)
-        self._runner.output("export-folder", str(folder))
+    def _say_exported(self, exported: _Exported, changes: Report | None) -> None:
+        done, name = exported.done, exported.name
+        self._runner.say(f"exported {done.rows} rows, sealed, as {name} ({done.path.stat().st_size} bytes)")
+        self._runner.summary(summary.exported(done.remote, done.rows, changes, name, self._inputs.retention_days))
+
+
+@dataclass(frozen=True, slots=True)
+class _Exported:
+    done: ExportSummary
+    name: str
+
+
+def _is_changed(changes: Report) -> bool:
+    return changes.state is not SyncState.IN_SYNC and (changes.commit is not None or changes.to_push > 0)

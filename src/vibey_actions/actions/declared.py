@@ -29,24 +29,31 @@ class _NotHere(Exception):
     """The workspace's git does not have the commit."""
 
 
-def config_at(event: Event, workspace: Path, api: Api) -> Config:
-    """The configuration at the run's commit; the defaults where it has no such file.
+def text_at(event: Event, workspace: Path, api: Api) -> str:
+    """The configuration's text at the run's commit, nothing where it has no such file.
 
-    Relative paths in it start from ``workspace``. Raises SettingError for a file that cannot be used, RemoteFailed
-    where it cannot be read.
+    Raises SettingError for a file that cannot be used, RemoteFailed where it cannot be read.
     """
     try:
         raw = _from_git(event.sha, workspace)
     except _NotHere:
         raw = _from_api(event, api)
-    if raw is None:
-        return Config()
-    where = f"{_NAME} at {event.sha[:12]}"
     try:
-        text = raw.decode("utf-8")
+        return (raw or b"").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SettingError(f"{where} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
-    return parse_config(text, where, workspace)
+        raise SettingError(f"{_where(event)} is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
+
+
+def parsed(text: str, event: Event, workspace: Path) -> Config:
+    """The configuration in what ``text_at`` gave; relative paths in it start from ``workspace``.
+
+    Raises SettingError where it cannot be used.
+    """
+    return parse_config(text, _where(event), workspace)
+
+
+def _where(event: Event) -> str:
+    return f"{_NAME} at {event.sha[:12]}"
 
 
 def check_work_tree(event: Event, workspace: Path) -> None:

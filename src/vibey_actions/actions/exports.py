@@ -26,11 +26,17 @@ _EXPORT: Final = re.compile(
 _TAKEN: Final = re.compile(r"-taken-(?P<sha256>[0-9a-f]{64})")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_JOB: Final = 56
+_AGAIN: Final = "-again"
 
 
-def export_name(prefix: str, *, run_id: str, attempt: str, job: str, sha256: str) -> str:
-    """The name of an export's artifact: unique to run, attempt, job and content, and made of harmless characters."""
-    return f"{prefix}-export-{run_id or '0'}-{attempt}-{_UNSAFE.sub('-', job)[:_LONGEST_JOB] or 'job'}-{sha256}"
+def export_name(prefix: str, *, run_id: str, attempt: str, job: str, sha256: str, again: bool = False) -> str:
+    """The name of an export's artifact: unique to run, attempt, job and content, and made of harmless characters.
+
+    With ``again`` another one, for the upload after one that failed: GitHub takes no name twice that was begun once.
+    """
+    more = _AGAIN if again else ""
+    part = (_UNSAFE.sub("-", job) or "job")[: _LONGEST_JOB - len(more)] + more
+    return f"{prefix}-export-{run_id or '0'}-{attempt}-{part}-{sha256}"
 
 
 def mark_name(prefix: str, sha256: str) -> str:
@@ -116,8 +122,9 @@ def choose(found: Found, wanted: Wanted, everywhere: Iterable[Artifact] = ()) ->
             f"artifact-prefix than {found.prefix}",
         )
     unmarked = [one for one in within if one.sha256 not in found.marked]
-    waiting = [one for one in unmarked if not one.artifact.expired]
-    lost = [one for one in unmarked if one.artifact.expired]
+    waiting = _each_once([one for one in unmarked if not one.artifact.expired], named)
+    kept = {one.sha256 for one in waiting}
+    lost = _each_once([one for one in unmarked if one.artifact.expired and one.sha256 not in kept], named)
     if wanted.run_id and lost and not waiting:
         raise _expired(lost[0])
     if named is not None and wanted.run_id:
@@ -126,6 +133,14 @@ def choose(found: Found, wanted: Wanted, everywhere: Iterable[Artifact] = ()) ->
     taken = [one for one in waiting if one in first[:MOST]]
     done = bool(wanted.export or wanted.run_id) and not taken
     return Choice(taken, [one for one in waiting if one not in taken], lost, done)
+
+
+def _each_once(exports: Sequence[Export], named: Export | None) -> list[Export]:
+    """One artifact for every content, that which was named before others: an upload that failed may have arrived."""
+    first: dict[str, Export] = {}
+    for one in sorted(exports, key=lambda one: one != named):
+        first.setdefault(one.sha256, one)
+    return [one for one in exports if first[one.sha256] is one]
 
 
 def _named(found: Found, wanted: Wanted, everywhere: Iterable[Artifact]) -> Export:

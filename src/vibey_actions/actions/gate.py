@@ -54,11 +54,12 @@ _TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``opened``, the reason as a code and as a sentence, and the configuration that was read for it."""
+    """``opened``, the reason as a code and as a sentence, and the configuration that was read for it, as text too."""
 
     reason: Reason
     event: Event
     config: Config
+    declaration: str = ""
 
     @property
     def opened(self) -> bool:
@@ -90,20 +91,17 @@ def decide(
     return Decision(reason, event, config)
 
 
-def ask(runner: Runner, inputs: Inputs, step: str) -> Decision:
+def ask(runner: Runner, inputs: Inputs, step: str, *, known: str | None = None) -> Decision:
     """The decision for this step, written into its outputs, log and summary.
 
-    Raises what ``decide`` raises, RemoteFailed where the declaration cannot be read, and SettingError where an open
-    gate meets a work tree that is not the run's commit.
+    ``known`` is the configuration's text as an earlier step of the job read it: where it cannot be read again it goes
+    on to say what is synced, and declares nothing. Raises what ``decide`` raises, RemoteFailed where the declaration
+    cannot be read, and SettingError where an open gate meets a work tree that is not the run's commit.
     """
     event = Event.from_env(runner.env)
     api = run_api(runner, inputs)
-    found = decide(
-        event,
-        inputs.key,
-        lambda: declared.config_at(event, runner.workspace, api),
-        lambda: _ask_github(event, api),
-    )
+    text, config = _declared(runner, event, api, known)
+    found = replace(decide(event, inputs.key, lambda: config, lambda: _ask_github(event, api)), declaration=text)
     if found.opened:
         declared.check_work_tree(event, runner.workspace)
     # `open` says that it is open once the database is filled, so that a step that fails never has said so.
@@ -112,6 +110,18 @@ def ask(runner: Runner, inputs: Inputs, step: str) -> Decision:
     runner.say(f"gate: {'open' if found.opened else 'closed'} ({found.reason.value}). {found.text}")
     runner.summary(summary.gate(step, opened=found.opened, reason=found.reason.value, text=found.text))
     return found
+
+
+def _declared(runner: Runner, event: Event, api: Api, known: str | None) -> tuple[str, Config]:
+    """The configuration as text and read."""
+    try:
+        text = declared.text_at(event, runner.workspace, api)
+    except RemoteFailed as error:
+        if known is None:
+            raise
+        runner.say(f"note: {error.message}; this job's opening read it, and what it syncs is known from there")
+        return known, replace(declared.parsed(known, event, runner.workspace), public=False)
+    return text, declared.parsed(text, event, runner.workspace)
 
 
 def api_of(runner: Runner, inputs: Inputs) -> Api:

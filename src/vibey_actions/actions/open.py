@@ -87,7 +87,8 @@ class _Opening:
         rows = sum(counts.values())
         phase = Phase.OPENED if report is not None else Phase.EMPTY
         commit, remote = (report.commit or "", report.remote) if report is not None else ("", "")
-        self._note(self.record.replace(phase=phase, commit=commit, remote=remote, rows=rows, dsn=owner, app_dsn=app))
+        done = self.record.replace(phase=phase, commit=commit, remote=remote, rows=rows, dsn=owner, app_dsn=app)
+        self._note(done.replace(declaration=self._decision.declaration))
         self._hand_over(owner, app)
         self._runner.output("opened", "true" if phase is Phase.OPENED else "false")
         self._runner.output("commit", commit)

@@ -26,7 +26,7 @@ EXPORT_FILE: Final = "state.export"
 SHAPES_FILE: Final = "state.shapes"
 _FILE: Final = "record.json"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]+")
-_LARGEST: Final = 1 << 20
+_LARGEST: Final = 8 << 20
 
 
 class Phase(str, Enum):
@@ -44,7 +44,7 @@ class Record:
 
     ``cluster`` is the folder of a server of our own, ``extra`` further folders of it, ``pid`` its process; without a
     cluster the database is a declared one. ``role`` is an application role that was made in a declared database.
-    ``commit`` is the branch's head that the database was filled from.
+    ``commit`` is the branch's head that the database was filled from, ``declaration`` the configuration's text.
     """
 
     phase: Phase = Phase.OPENING
@@ -57,6 +57,7 @@ class Record:
     commit: str = ""
     remote: str = ""
     rows: int = 0
+    declaration: str = ""
 
     def replace(self, **changes: Any) -> Record:
         """The same record with ``changes``."""
@@ -167,7 +168,7 @@ def _parsed(raw: bytes) -> Record:
     data = json.loads(raw)
     if not isinstance(data, dict) or data.keys() != {one.name for one in fields(Record)}:
         raise ValueError(raw)
-    texts = ("dsn", "app_dsn", "cluster", "role", "commit", "remote")
+    texts = ("dsn", "app_dsn", "cluster", "role", "commit", "remote", "declaration")
     if not all(isinstance(data[name], str) for name in texts):
         raise ValueError(raw)
     if not all(isinstance(data[name], int) for name in ("pid", "rows")):

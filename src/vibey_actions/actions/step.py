@@ -7,6 +7,7 @@ what mends it and the YAML to paste.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Final
@@ -26,14 +27,15 @@ STEPS: Final = {
 }
 """By the input ``step``: the module here and its function, loaded only when it is asked for."""
 
-_WITHHELD: Final = ("VIBEY_STATE_KEY",)
+_WITHHELD: Final = re.compile(PREFIX + r"\w+|VIBEY_STATE_KEY|PG[A-Z]+")
+"""Secrets, and libpq's own variables: each connection is made from its DSN alone."""
 
 
 def run_step(name: str, runner: Runner) -> int:
     """Run the step ``name`` and return its exit code. Only a fault of ours, or a signal, comes out as an exception."""
     runner.mask(*written_forms(runner.env.get(f"{PREFIX}KEY", "")))
     runner.mask(*secrets_of_dsn(runner.env.get(f"{PREFIX}PG_URL", "")))
-    _forget_secrets()
+    _forget_withheld()
     module, function = STEPS[name]
     try:
         inputs = Inputs.from_env(runner.env)
@@ -61,7 +63,7 @@ def failed(name: str, runner: Runner, error: VibeyError) -> int:
     return error.exit_code
 
 
-def _forget_secrets() -> None:
-    """Take the inputs out of this process's environment, so that nothing started from here can inherit them."""
-    for variable in [one for one in os.environ if one.startswith(PREFIX) or one in _WITHHELD]:
+def _forget_withheld() -> None:
+    """Take out of this process's environment what neither it nor anything started from here is to go by."""
+    for variable in [one for one in os.environ if _WITHHELD.fullmatch(one)]:
         del os.environ[variable]

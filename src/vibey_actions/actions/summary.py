@@ -23,9 +23,15 @@ _USE_KEY: Final = """\
         with:
           step: {step}
           key: ${{{{ secrets.VIBEY_STATE_KEY }}}}"""
-_PERMISSION: Final = """\
+_PERMISSIONS: Final = {
+    "contents: write": """\
     permissions:
-      contents: write # on the job that runs this step"""
+      contents: write # on the job that runs this step""",
+    "actions: read": """\
+    permissions: # on the job that runs this step
+      contents: write # to move the branch
+      actions: read # to find and read the exports""",
+}
 _SERVICE: Final = """\
     services:
       postgres:
@@ -118,17 +124,19 @@ def pushed(report: Report) -> str:
     return "\n\n".join(line for line in lines if line)
 
 
-def exported(report: Report, tables: Mapping[str, int], name: str, days: int) -> str:
-    """An export that waits for the write workflow."""
+def exported(remote: str, rows: int, report: Report | None, name: str, days: int) -> str:
+    """An export that waits for the write workflow; without a ``report`` it is not known what the job changed."""
+    changed = f"This job changed {_rows(report.to_push)} of {code(remote)}. " if report is not None else ""
     what = (
-        f"This job changed {_rows(report.to_push)} of {code(report.remote)}. All its {_rows(sum(tables.values()))} are "
-        f"in the sealed artifact {code(name)}, which is kept {days} days."
+        f"{changed}The whole of its database ({_rows(rows)}) goes into the sealed artifact {code(name)}, which is "
+        f"kept {days} days."
     )
     following = (
         "**What happens next:** the write workflow brings it to the branch. Where none runs after this job, start it "
         "by hand within those days; an export is taken up once, however often it is offered."
     )
-    return "\n\n".join(line for line in (what, changes({}, report.push), following) if line)
+    counts = changes({}, report.push) if report is not None else ""
+    return "\n\n".join(line for line in (what, counts, following) if line)
 
 
 def _rows(count: int) -> str:
@@ -150,7 +158,7 @@ def cure(step: str, error: VibeyError) -> str:
     if isinstance(error, KeyMissing) or error.code == "key-unusable":
         return _USE_KEY.format(step=step)
     if isinstance(error, RemoteDenied):
-        return _PERMISSION
+        return next((text for right, text in _PERMISSIONS.items() if right in error.hint), "")
     if error.code == "database" and "pg-url" in error.hint:
         return _SERVICE
     if "check the repository out" in error.hint or "check out the run's own commit" in error.hint:

@@ -49,6 +49,8 @@ def furnish(superuser: str, owner_password: str, app_password: str) -> tuple[str
     with saying("making the job's database"), connect(superuser, purpose="set-up") as connection:
         connection.execute(f"GRANT CONNECT, TEMPORARY ON DATABASE {DATABASE} TO {APPLICATION}".encode())
     login = [(OWNER, owner_password), (APPLICATION, app_password)]
+    # Said, because not every driver tries without TLS where nothing is said.
+    inside = make_conninfo(inside, sslmode="disable")
     owner, app = (as_uri(make_conninfo(inside, user=role, password=password)) for role, password in login)
     return owner, app
 

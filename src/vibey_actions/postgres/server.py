@@ -158,7 +158,8 @@ class Server:
             if any(self._root.iterdir()):
                 raise DatabaseFailed(f"the folder {self._root} is not empty", "give a new one for the server")
         self._socket = self._root
-        if len(os.fsencode(self._root)) > _SOCKET_LIMIT:
+        # A comma would end the path, both in the server's setting and in a host of libpq.
+        if len(os.fsencode(self._root)) > _SOCKET_LIMIT or "," in str(self._root):
             self._socket = self._temporary_folder("vpg-", _SHORT)
         self.data = self._root / "data"
         for folder in {self._root, self._socket}:

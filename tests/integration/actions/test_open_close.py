@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.jobs import MIGRATION, Done, Job
 from tests.support.machines import until
+from vibey_actions.actions import declared, gate
+from vibey_actions.errors import RemoteFailed
 from vibey_actions.keys import parse_key
 from vibey_actions.postgres.detached import running
 from vibey_actions.state.export import ExportReader
@@ -338,6 +341,94 @@ def test_close_without_the_key_says_that_work_is_lost(tmp_path: Path, dsn: str) 
     assert closed.code == 1
     assert "key: ${{ secrets.VIBEY_STATE_KEY }}" in closed.summary
     assert not job.place.exists()
+
+
+@pytest.mark.parametrize("push", ["false", "true"])
+def test_github_being_away_loses_no_work(
+    tmp_path: Path, database: Callable[[], str], monkeypatch: pytest.MonkeyPatch, push: str
+) -> None:
+    """Neither the repository, its configuration nor the branch can be read any more: the work is sealed all the same.
+
+    What is exported is what the opening read of the configuration, and nothing is pushed.
+    """
+    job = Job.make(tmp_path, config='[migrations]\ndirectory = "db"\n[state]\nexclude = ["own"]\n',
+                   migration=MIGRATION + "CREATE TABLE own (id integer PRIMARY KEY);")  # fmt: skip
+    seed(job, database(), TWO)
+    execute(job.step("open", pg_url=database()).variables["VIBEY_PG_URL"], "DELETE FROM customer WHERE id = 1")
+
+    def away(*_: object) -> str:
+        raise RemoteFailed("no answer", "")
+
+    monkeypatch.setattr(declared, "text_at", away)
+    monkeypatch.setattr(gate, "_ask_github", lambda *_: None)
+    job.event_name, job.payload = "schedule", {}
+    closed = job.step("close", push=push)
+    assert closed.code == (1 if push == "true" else 0), closed.log
+    assert (closed.outputs["reason"], closed.outputs["changed"]) == ("unknown", "true")
+    assert ("gate-closed" in closed.summary) == (push == "true")
+    assert "goes into the sealed artifact" in closed.summary
+    reader = ExportReader(open_sealed(Path(closed.outputs["export-folder"]) / "state.export", parse_key(job.key)))
+    assert {name: sum(map(len, batches)) for name, batches in reader.document.tables()} == {"customer": 1}
+
+
+def test_a_branch_that_cannot_be_read_loses_no_work(tmp_path: Path, database: Callable[[], str]) -> None:
+    """Whether the job changed anything cannot be told then: it is exported, and a push fails beside its export."""
+    job = Job.make(tmp_path)
+    seed(job, database(), TWO)
+    for push in ("false", "true"):
+        execute(job.step("open", pg_url=database()).variables["VIBEY_PG_URL"], "DELETE FROM customer WHERE id = 1")
+        shutil.rmtree(job.place / "cache")
+        away = job.repository.rename(tmp_path / "away")
+        closed = job.step("close", push=push)
+        assert closed.code == (1 if push == "true" else 0), closed.log
+        assert (Path(closed.outputs["export-folder"]) / "state.export").exists()
+        assert closed.outputs["changed"] == "true"
+        shutil.rmtree(job.place)
+        away.rename(job.repository)
+
+
+@pytest.mark.parametrize("kinds", [(signal.SIGINT, signal.SIGTERM), (signal.SIGKILL,)], ids=["cancelled", "killed"])
+def test_a_close_that_is_ended_loses_no_work(tmp_path: Path, dsn: str, kinds: tuple[signal.Signals, ...]) -> None:
+    """Cancelled in the middle of its push it goes on to the end; killed there it has left the export, and says so."""
+    job = Job.make(tmp_path)
+    execute(job.step("open", pg_url=dsn).variables["VIBEY_PG_URL"], TWO)
+    reached, go = tmp_path / "reached", tmp_path / "go"
+    hook = job.repository / "hooks" / "pre-receive"
+    hook.write_text(f"#!/bin/sh\ntouch '{reached}'; until [ -e '{go}' ]; do sleep 0.1; done\n")
+    hook.chmod(0o755)
+    env = job.environment({"key": job.key, "push": "true"})
+    command = [sys.executable, "-I", "-m", "vibey_actions", "action", "close"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        until(reached.exists)
+        for kind in kinds:
+            process.send_signal(kind)
+        if signal.SIGKILL in kinds:
+            process.wait()
+        go.touch()
+        said, _ = process.communicate()
+    done = job.read(env, process.returncode, said)
+    if signal.SIGKILL in kinds:
+        assert done.outputs["export"].startswith("vibey-state-export-")
+        assert (Path(done.outputs["export-folder"]) / "state.export").exists()
+        job.step("close")
+    else:
+        assert (done.code, done.outputs["pushed"], done.outputs["export"]) == (0, "true", "")
+        assert "SIGINT and SIGTERM came meanwhile" in said
+        assert not job.place.exists()
+
+
+def test_a_job_with_odd_folders_and_settings(tmp_path: Path) -> None:
+    """Blanks, quotes, commas and letters in its folders, every PG variable set: the database is the job's own."""
+    job = Job.make(tmp_path / "o'd, fôlder")
+    job.env = {"PGOPTIONS": "-c no_such=x", "PGSSLMODE": "require", "PGCHANNELBINDING": "require", "PGPORT": "1",
+               "PGHOST": "nowhere", "PGDATA": "/nonexistent", "PGSERVICE": "none", "LC_ALL": "xx_YY"}  # fmt: skip
+    done = job.process("open")
+    try:
+        assert done.code == 0, done.log
+        (count,) = execute(done.variables["VIBEY_PG_URL"], "SELECT count(*) FROM customer")
+        assert count == (0,)
+    finally:
+        assert job.process("close").code == 0
 
 
 def test_a_second_open_is_refused_and_harms_nothing(tmp_path: Path, database: Callable[[], str]) -> None:

@@ -64,6 +64,21 @@ def test_the_longest_name_fits() -> None:
     assert len(made) == 200
 
 
+def test_a_second_upload_has_another_name_of_the_same_export() -> None:
+    """It fits as well, says the same of run, attempt and content, and of the two one is taken up, the named first."""
+    facts: dict[str, Any] = {"run_id": "7", "attempt": "1", "job": "j" * 99, "sha256": sha("a")}
+    first, again = export_name(PREFIX, **facts), export_name(PREFIX, **facts, again=True)
+    assert first != again
+    assert len(again) == len(first)
+    for named in (first, again):
+        choice = choose(found(artifact(first, age=2), artifact(again, age=1)), Wanted("7", export=named))
+        assert [one.name for one in choice.taken] == [named]
+        assert (choice.left, choice.lost) == ([], [])
+    choice = choose(found(artifact(first, expired=True), artifact(again)), Wanted("7"))
+    assert [one.name for one in choice.taken] == [again]
+    assert choice.lost == []
+
+
 @pytest.mark.parametrize(
     "title",
     [

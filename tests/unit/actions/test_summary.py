@@ -58,7 +58,8 @@ def test_many_conflicts_are_cut_with_a_word() -> None:
     ("error", "words"),
     [
         (KeyMissing("no key", ""), "key: ${{ secrets.VIBEY_STATE_KEY }}"),
-        (RemoteDenied("refused", ""), "contents: write"),
+        (RemoteDenied("refused", "give the job `permissions: contents: write`"), "contents: write"),
+        (RemoteDenied("refused", "give the job `permissions: actions: read`"), "actions: read"),
     ],
 )
 def test_a_failure_comes_with_yaml_to_paste(error: VibeyError, words: str) -> None:
@@ -87,5 +88,5 @@ def test_what_happened_is_told_per_table() -> None:
     text = summary.pushed(report)
     assert "| <code>a</code> | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| <code>b</code> | 0 | 0 | 0 | 0 | 2 | 1 |" in text
-    assert "from the branch" not in summary.exported(report, {"a": 1}, "name", 30)
+    assert "from the branch" not in summary.exported("r", 1, report, "name", 30)
     assert "changed nothing" in summary.unchanged(report)
