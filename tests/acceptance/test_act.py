@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from tests.support.act import Act, Outcome
 from tests.support.act.adopter import UPLOAD
 from tests.support.github_server import GitHubServer
 
+LEFT = "setsid --fork sh -c 'touch up; sleep 300; true'"
 SECRET = "a-secret-of-the-tests"
 FLOW = """\
 on: push
@@ -95,7 +94,7 @@ def test_a_mask_alone_is_no_leak(act: Act) -> None:
 def test_a_process_that_is_left_is_found(act: Act) -> None:
     """A job's process that outlives its run makes the run's test fail, and is ended."""
     with pytest.raises(AssertionError, match="left processes"):
-        run(act, "example/left", "setsid --fork sleep 300 </dev/null >/dev/null 2>&1")
+        run(act, "example/left", f"{LEFT} </dev/null >/dev/null 2>&1", "until [ -e up ]; do sleep 0.1; done")
 
 
 def test_artifacts_have_githubs_rules(act: Act) -> None:
@@ -104,7 +103,6 @@ def test_artifacts_have_githubs_rules(act: Act) -> None:
     results = {step: outcome.step(step) for step in ("first", "again", "missing", "name", "days")}
     assert results == {"first": "success", **dict.fromkeys(("again", "missing", "name", "days"), "failure")}
     assert re.search(r"\(409\) Conflict", " ".join(one.text for one in outcome.annotations("error")))
-    (artifact,) = act.store.glob("*/*")
-    assert zipfile.ZipFile(artifact / "artifact.zip").namelist() == ["seen"]
-    facts = json.loads((artifact / "meta.json").read_text("utf-8"))
-    assert facts["attempt"] == 1
+    (artifact,) = act.github.artifacts.all("example/artifacts")
+    assert list(artifact.files) == ["seen"]
+    assert artifact.facts["attempt"] == 1
