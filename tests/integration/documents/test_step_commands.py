@@ -221,9 +221,10 @@ def test_a_lease_that_is_over_runs_nothing(walk: Make) -> None:
 def test_endless_output_ends_the_program(walk: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is killed as soon as it has written more than is read, however long its deadline is."""
     monkeypatch.setattr("vibey_actions.documents.program.MOST_OUTPUT", 1 << 20)
-    walker = walk("while True: print('x' * 10_000)")
+    walker = walk("print('x' * 3_000_000, flush=True); time.sleep(10); pathlib.Path('went-on').touch()")
     walker.add("job-1", input="x")
     walker.tick()
+    assert not (walker.root / "went-on").exists()
     assert "wrote more than 1 MiB" in str(walker.read("job-1")["lastError"])
 
 
