@@ -104,6 +104,14 @@ def test_a_handle_without_a_did_is_no_facet() -> None:
     assert [each["features"] for each in found] == [[{"$type": "app.bsky.richtext.facet#tag", "tag": "tag"}]]
 
 
+def test_a_handle_is_looked_up_once_and_only_so_many_are() -> None:
+    """A text of many mentions costs no more than twenty look-ups."""
+    asked: list[str] = []
+    text = " ".join(f"@a{number % 30}.example" for number in range(60))
+    found = facets(text, lambda handle: asked.append(handle) or "did:plc:x")  # type: ignore[func-returns-value]
+    assert (len(asked), len(set(asked)), len(found)) == (20, 20, 40)
+
+
 def test_masks_hide_every_form_of_a_secret() -> None:
     """Given values, values of variables that sound secret, their single lines and address forms, known token forms."""
     masker = Masker({"API_KEY": "abc def/12", "NAME": "plain-name", "PEM_CERT": "line-one\nline-two"}, ["given-value"])

@@ -14,6 +14,8 @@ LINK: Final = "app.bsky.richtext.facet#link"
 TAG: Final = "app.bsky.richtext.facet#tag"
 MENTION: Final = "app.bsky.richtext.facet#mention"
 MOST_TAG: Final = 64
+MOST_MENTIONS: Final = 20
+"""Different handles that are looked up for one text; more stay text."""
 
 _LINK: Final = re.compile(r"(?<![\w@])https?://[^\s<>\"]+", re.I)
 _TAG: Final = re.compile(r"(?<!\S)[#\uff03](\S+)")
@@ -51,8 +53,12 @@ def _tags(text: str) -> Iterator[tuple[int, int, dict[str, str]]]:
 
 
 def _mentions(text: str, resolve: Callable[[str], str | None]) -> Iterator[tuple[int, int, dict[str, str]]]:
+    known: dict[str, str | None] = {}
     for match in _MENTION.finditer(text):
-        did = resolve(match[1].lower())
+        handle = match[1].lower()
+        if handle not in known and len(known) < MOST_MENTIONS:
+            known[handle] = resolve(handle)
+        did = known.get(handle)
         if did is not None:
             yield match.start(), match.end(), {"$type": MENTION, "did": did}
 
