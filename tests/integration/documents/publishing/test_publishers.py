@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,15 +16,18 @@ import pytest
 from tests.support import ig_server
 from tests.support.bsky_server import PASSWORD
 from tests.support.certificates import make_authority
-from tests.support.github_server.faults import Fault, answer, cut, refuse, reset, server_error
+from tests.support.github_server.faults import Fault, answer, cut, refuse, reset, server_error, slow
 from tests.support.github_server.replies import Reply, as_json
 from tests.support.lanes import NOON
+from tests.support.machines import until
 from tests.support.platforms import Platform, post, refusing, to_the_call
 from tests.support.walking import Walk
 from tests.support.webhook_server import SECRET, WebhookServer
 from vibey_actions.documents import moves
+from vibey_actions.documents.lane import Lane
 from vibey_actions.documents.model import iso
 from vibey_actions.documents.report import What
+from vibey_actions.documents.steps.publish import PublishStep
 from vibey_actions.errors import DocumentDenied
 
 
@@ -78,6 +82,21 @@ def test_a_lost_answer_to_the_call_is_an_unknown_outcome(
     assert platform.posts() == stands
     with pytest.raises(DocumentDenied, match="may do it twice"):
         moves.retried(walker.machine, document, NOON)
+
+
+def test_an_answer_that_comes_too_late_is_an_unknown_outcome(platform: Platform, walk: Callable[..., Walk]) -> None:
+    """The platform may post after we stopped waiting: nothing tells, so nothing is sent again."""
+    walker = walk(platform.settings)
+    to_the_call(walker, platform)
+    platform.server.arm(slow(1.5), "POST", platform.posting)
+    publisher = next(iter(walker.lane()._steps.values()))._publishers["there"]  # type: ignore[attr-defined]
+    hasty = PublishStep({"there": replace(publisher, api=replace(publisher.api, seconds=0.3))})
+    Lane(walker.machine, walker.store, {"publish-request": hasty}).tick()
+    document = walker.read("post-1")
+    assert (document["status"], document["outcomeUnknown"]) == ("error", True)
+    assert "did not answer in time" in str(document["lastError"])
+    walker.tick()
+    until(lambda: platform.posts() == 1)
 
 
 def test_an_acceptance_that_cannot_be_read_is_an_unknown_outcome(platform: Platform, walk: Callable[..., Walk]) -> None:
