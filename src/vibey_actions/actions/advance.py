@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from vibey_actions.actions import declared, gate, ticking
+from vibey_actions.actions.client import with_client
 from vibey_actions.actions.close import close_state
 from vibey_actions.actions.environments import command_environment, state_environment
 from vibey_actions.actions.event import Event
@@ -47,7 +48,7 @@ def advance(runner: Runner, inputs: Inputs) -> int:
         runner.notice(f"{missing} No document was walked.", title="Document lanes are not configured")
         runner.summary(ticking.not_configured(missing))
         return 0
-    tick = _Tick(runner, inputs, setup)
+    tick = _Tick(runner, inputs, with_client(setup, runner) if setup.vibe else setup)
     if setup.kind is not Kind.SEALED:
         return tick.run(_environment(runner, inputs, record, setup))
     decision = gate.ask(runner, inputs, "advance")

@@ -238,7 +238,7 @@ class _Gathering:
         waited = self._now - since if since is not None else None
         if waited is not None and waited < self._stuck_after:
             return None
-        how_long = f"nobody has moved it for {age(waited)}" if waited is not None else "it does not say since when"
+        how_long = f"nobody has moved it for {age(waited)}" if waited is not None else "it does not say how long it waits"
         if status in machine.waiting:
             return _Judgement(Sort.STUCK, f"{how_long}, though it is ready", ("advance", "--machine", machine.name))
         writers = ", ".join(sorted({edge.writer for edge in machine.edges_from(status)}))

@@ -1,4 +1,4 @@
-"""The real client, installed from npm by the lock file here: once for each version of it, and kept between runs."""
+"""The real client, installed from npm by the action's lock file: once for each version of it, and kept between runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from vibey_actions.documents.client import find_client
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[3] / "action" / "vibes-client"
 FILES = ("package.json", "package-lock.json")
 
 
