@@ -1,4 +1,4 @@
-"""``make bench``: measure whole commands, interleaved, against pg_dump and pg_restore; then the pure core."""
+"""``make bench``: measure whole commands, interleaved, against pg_dump and pg_restore; then lanes; then the core."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 import vibey_actions
 from bench.commands import Commands, Measured
 from bench.database import Differs, Ground
+from bench.documents import documents_table, measure_documents
 from bench.measure import Failed, Run
 from bench.report import about, commands_table, core_table, save
 from vibey_actions.errors import VibeyError
@@ -31,7 +32,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--scale", type=int, default=1, help="times 200,000 events, 20,000 jobs and 15,000 others")
     parser.add_argument("--runs", type=int, default=5, help="how often each command is run (default 5)")
     parser.add_argument("--core", type=int, nargs="*", default=[1, 3, 10], help="scales of the pure core (1 3 10)")
-    parser.add_argument("--only", nargs="+", choices=[*ROUND, "others", "core"], help="measure only these")
+    parser.add_argument("--only", nargs="+", choices=[*ROUND, "others", "core", "documents"], help="measure only these")
     return parser.parse_args()
 
 
@@ -77,6 +78,15 @@ def measure_core(scales: list[int]) -> None:
     save("core", figures)
 
 
+def measure_lanes(rounds: int) -> None:
+    """Print and save how fast documents are claimed and finished."""
+    print("document lanes, with none and with a million finished documents", file=sys.stderr, flush=True)
+    with Server() as postgres:
+        walks = measure_documents(postgres, rounds)
+    print(f"\n## Document lanes\n\n{documents_table(walks)}", flush=True)
+    save("documents", {"walks": [asdict(one) for one in walks]})
+
+
 def main() -> int:
     """Measure what was asked for; 1 where a command failed."""
     options = _options()
@@ -84,8 +94,10 @@ def main() -> int:
     # As an installed package is: what compiling costs is no part of a command.
     compileall.compile_dir(str(Path(vibey_actions.__file__).parent), quiet=1)
     try:
-        if options.only is None or options.only != ["core"]:
+        if options.only is None or set(options.only) - {"core", "documents"}:
             measure_commands(options.scale, options.runs, options.only)
+        if options.only is None or "documents" in options.only:
+            measure_lanes(options.runs)
         if options.core and (options.only is None or "core" in options.only):
             measure_core(options.core)
     except (Failed, Differs) as error:

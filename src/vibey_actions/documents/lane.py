@@ -6,7 +6,9 @@ is conditional on the document being what was read, or on the claim that it hold
 
 from __future__ import annotations
 
+import random
 import secrets
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +24,9 @@ from vibey_actions.errors import DocumentDenied, DocumentInvalid, OutcomeUnknown
 from vibey_actions.text import shown
 
 __all__ = ["Lane", "Limits", "Unit", "spent_today"]
+
+_LEAP = 128
+"""How far ahead a lane goes on, at most, where a claim was lost; what it leaps over comes last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +134,21 @@ class Lane:
     def _advance(self, found: Found, tick: _Tick) -> None:
         """Claim, step and finish one document after another, until none is left or a cap is reached."""
         tick.report.notes += found.notes
-        worked = 0
-        for seen, candidate in enumerate(found.ready()):
+        worked, seen, waiting = 0, 0, deque(found.ready())
+        while waiting:
             tick.report.cap = self._reached(worked, tick.limits)
             if tick.report.cap:
                 tick.report.left = found.ready_count - seen
                 return
+            candidate = waiting.popleft()
+            seen += 1
             if candidate.note:
                 tick.report.notes.append(f"{shown(id_of(candidate.document), 120)}: {candidate.note}")
-            worked += self._work(candidate, tick)
+            won = self._work(candidate, tick)
+            worked += won
+            if not won and len(waiting) > 1:
+                # Another worker walks the same documents: out of its way, or the two would try each one together.
+                waiting.rotate(-random.randrange(min(_LEAP, len(waiting))))  # noqa: S311
 
     def _reached(self, worked: int, limits: Limits) -> str:
         """The cap that lets no more work begin; empty where there is none."""
@@ -167,7 +178,10 @@ class Lane:
         return 1
 
     def _claim(self, candidate: Candidate) -> Holder | None:
-        now, read = self._store.now_ms(), None if candidate.new else candidate.document
+        read = None if candidate.new else candidate.document
+        if read is not None and self._store.has_moved(self._machine.db, read):
+            return None
+        now = self._store.now_ms()
         before = read if read is not None else moves.new_document(self._machine, candidate.document, None, now)
         new = moves.claimed(self._machine, candidate.edge, before, now, claim=self._new_claim(), step=candidate.step)
         standing = self._store.claim(self._machine.db, read, new, writer=self._machine.lane)

@@ -207,6 +207,8 @@ def expired(document: Mapping[str, object], lease_ms: int, now: int) -> bool:
 
 def same(one: object, other: object) -> bool:
     """Whether two values are the same JSON: 1 and 1.0 are, 1 and true are not, the order of fields does not matter."""
+    if type(one) is type(other) is str:
+        return one == other
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):

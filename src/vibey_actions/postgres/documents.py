@@ -184,6 +184,11 @@ class DocumentTable:
         given = {"db": db, "status": status, "short": status[:SHORT_STATUS], "after": after, "limit": limit}
         return [Row(*row) for row in self._rows("reading documents", "in_status", given)]
 
+    def places(self, db: str, status: str, limit: int) -> list[Row]:
+        """The first documents of one status by id, without their texts."""
+        given = {"db": db, "status": status, "short": status[:SHORT_STATUS], "limit": limit}
+        return [Row(*row) for row in self._rows("reading documents", "places", given)]
+
     def claimed_on(self, db: str, day: str, after: str, limit: int) -> list[Row]:
         """The next documents with a claim of ``day`` (ISO 8601), by id."""
         given = {"db": db, "day": day, "after": after, "limit": limit}

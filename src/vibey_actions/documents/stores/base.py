@@ -109,6 +109,10 @@ class Store(ABC):
             if after is None:
                 return
 
+    def has_moved(self, db: str, read: Document) -> bool:  # noqa: ARG002 - for stores that know
+        """Whether it is known, without asking, that a document is no longer what was read: a claim of it is lost."""
+        return False
+
     def claims_of(self, machine: Machine, day: str) -> Iterator[Document]:
         """Every document of the machine's kind that was claimed on ``day`` (ISO 8601): what a cap per day counts.
 

@@ -26,11 +26,13 @@ from vibey_actions.documents.model import (
     dump,
     id_of,
     rev_of,
+    status_of,
 )
 from vibey_actions.documents.stores.base import Page, Store, expect
 from vibey_actions.documents.stores.selection import UNSET, Selection, Unset, page_size
+from vibey_actions.documents.stores.taken import Taken
 from vibey_actions.errors import DocumentDenied, DocumentInvalid, StoreFailed
-from vibey_actions.rows.canonical import decode
+from vibey_actions.rows.canonical import NotJson, decode
 from vibey_actions.text import shown
 
 _PAGE: Final = 500
@@ -74,6 +76,7 @@ class Table(Protocol):
         self, db: str, after: str, limit: int, field: str | None = None, values: Sequence[str] | None = None
     ) -> Sequence[Listed]: ...
     def in_status(self, db: str, status: str, after: str, limit: int) -> Sequence[Listed]: ...
+    def places(self, db: str, status: str, limit: int) -> Sequence[Listed]: ...
     def claimed_on(self, db: str, day: str, after: str, limit: int) -> Sequence[Listed]: ...
 
 
@@ -94,6 +97,7 @@ class PostgresStore(Store):
     def __init__(self, table: Table, machines: Iterable[Machine] = ()) -> None:
         self._table = table
         self._machines = tuple(machines)
+        self._taken: dict[str, Taken] = {}
 
     def now_ms(self) -> int:
         return self._table.now_ms()
@@ -115,7 +119,7 @@ class PostgresStore(Store):
         if_rev: str | Unset | None = UNSET,
         writer: str | None = None,
     ) -> str:
-        new = _new(db, identifier, document)
+        new, text = _new(db, identifier, document)
         for _ in range(_RACES):
             head = self._head(db, identifier)
             expect(db, identifier, head.visible, if_rev)
@@ -123,7 +127,7 @@ class PostgresStore(Store):
                 return head.visible
             check_put(self._machines, db, head.document, {**new, ID: identifier}, writer=writer, now=self.now_ms())
             revision = _revision_after(head.revision)
-            if self._write(db, identifier, head.visible, revision, new):
+            if self._write(db, identifier, head.visible, revision, text):
                 return revision
         raise _contended(db, identifier)
 
@@ -168,12 +172,15 @@ class PostgresStore(Store):
     def active(self, machine: Machine) -> Iterator[Document]:
         """As the interface says, from the index of statuses: what has ended costs nothing."""
         _check_db(machine.db)
+        taken = self._taken_in(machine.db)
+        taken.begin(machine.active)
         streams = [self._in_status(machine.db, status) for status in machine.active]
         merged = heapq.merge(*streams, key=lambda row: row.identifier)
         # One that moved on between two pages may come twice: what was read last stands.
         for _, rows in groupby(merged, key=lambda row: row.identifier):
             document = _parsed(list(rows)[-1])
             if machine.owns(document):
+                taken.read(status_of(document) or "", id_of(document), rev_of(document) or "")
                 yield document
 
     def claims_of(self, machine: Machine, day: str) -> Iterator[Document]:
@@ -181,13 +188,22 @@ class PostgresStore(Store):
         rows = _pages(lambda after: self._table.claimed_on(machine.db, day, after, _PAGE))
         yield from (document for document in map(_parsed, rows) if machine.owns(document))
 
+    def has_moved(self, db: str, read: Document) -> bool:
+        return self._taken_in(db).gone(rev_of(read) or "")
+
+    def claim(self, db: str, read: Document | None, claimed: Document, *, writer: str) -> Document | None:
+        standing = self.move(db, read, claimed, writer=writer)
+        if standing is None and read is not None:
+            self._taken_in(db).lost(status_of(read) or "")
+        return standing
+
     def move(self, db: str, read: Document | None, new: Document, *, writer: str) -> Document | None:
         """One statement: the guard is asked of what was read, and the write insists on that being the head."""
         expected = rev_of(read) if read is not None else None
         if read is None or expected is None or not changed(read, new):
             return super().move(db, read, new, writer=writer)
         identifier = id_of(new)
-        content = _new(db, identifier, new)
+        content, text = _new(db, identifier, new)
         old = body(read)
         try:
             check_put(self._machines, db, old, {**content, ID: identifier}, writer=writer, now=self.now_ms())
@@ -195,7 +211,7 @@ class PostgresStore(Store):
             # Where it has moved meanwhile, the claim is lost, not denied.
             return super().move(db, read, new, writer=writer)
         revision = _revision_after(expected)
-        if not self._write(db, identifier, expected, revision, content, old=old):
+        if not self._table.update(db, identifier, expected, revision, text, old=dump(old).decode()):
             return None
         return _read(identifier, revision, copied(content))
 
@@ -218,21 +234,13 @@ class PostgresStore(Store):
             return _Head(None, None)
         return _Head(found.revision, decode(found.text.encode()) if found.text is not None else None)
 
-    def _write(
-        self,
-        db: str,
-        identifier: str,
-        expected: str | None,
-        revision: str,
-        new: Document,
-        *,
-        old: Document | None = None,
-    ) -> bool:
-        text = dump(new).decode()
+    def _write(self, db: str, identifier: str, expected: str | None, revision: str, text: str) -> bool:
         if expected is None:
             return self._table.insert(db, identifier, revision, text)
-        before = dump(old).decode() if old is not None else None
-        return self._table.update(db, identifier, expected, revision, text, old=before)
+        return self._table.update(db, identifier, expected, revision, text)
+
+    def _taken_in(self, db: str) -> Taken:
+        return self._taken.setdefault(db, Taken(lambda status, limit: self._table.places(db, status, limit)))
 
     def _in_status(self, db: str, status: str) -> Iterator[Listed]:
         return _pages(lambda after: self._table.in_status(db, status, after, _PAGE))
@@ -254,11 +262,16 @@ def _parsed(row: Listed) -> Document:
     return _read(row.identifier, row.revision or "", decode((row.text or "").encode()))
 
 
-def _new(db: str, identifier: str, document: Document) -> Document:
-    """What is to be stored, where its place and content can be."""
+def _new(db: str, identifier: str, document: Document) -> tuple[Document, str]:
+    """What is to be stored, and its text; where its place and content can be."""
     _check_db(db)
     check_id(identifier)
-    return body(checked(document, f"the document {shown(identifier, 120)}"))
+    content = body(document)
+    try:
+        return content, dump(content).decode()
+    except (NotJson, TypeError, ValueError, OverflowError):
+        checked(content, f"the document {shown(identifier, 120)}")
+        raise
 
 
 def _check_db(db: str) -> None:

@@ -62,6 +62,9 @@ class SealedStore(Store):
         self._level()
         yield from self._copy.active(machine)
 
+    def has_moved(self, db: str, read: Document) -> bool:
+        return self._copy.has_moved(db, read)
+
     def claims_of(self, machine: Machine, day: str) -> Iterator[Document]:
         yield from self._copy.claims_of(machine, day)
 

@@ -96,6 +96,14 @@ WHERE db = %(db)s AND NOT deleted
     AND doc ->> 'status' = %(status)s
 ORDER BY left(doc ->> 'status', 60) COLLATE "C", id LIMIT %(limit)s
 
+-- name: places
+-- In: db, status, short, limit. Out: the first ids and revisions of a status.
+SELECT id, rev, NULL FROM {table}
+WHERE db = %(db)s AND NOT deleted
+    AND left(doc ->> 'status', 60) COLLATE "C" >= %(short)s AND left(doc ->> 'status', 60) COLLATE "C" <= %(short)s
+    AND doc ->> 'status' = %(status)s
+ORDER BY left(doc ->> 'status', 60) COLLATE "C", id LIMIT %(limit)s
+
 -- name: claimed_on
 -- In: db, day, after, limit. Out: id, revision and text of the documents with a claim of that day, by id.
 SELECT id, rev, doc::text FROM {table}
