@@ -8,6 +8,7 @@ harm.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import os
@@ -74,23 +75,45 @@ def tool_folder() -> Path:
         if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
             raise PermissionError(1, "it is a link, or belongs to another user")
     except OSError as error:
-        raise Failed(f"{folder} cannot be used: {error.strerror}", "give the job a RUNNER_TEMP of its own") from None
+        raise Failed(
+            f"{folder} cannot be used: {error.strerror}",
+            "RUNNER_TEMP has to be a folder of the job's own, with room in it, that can be written to",
+        ) from None
     return folder
 
 
 def run(command: list[str], doing: str) -> None:
     """Run one command of an install. Raises Failed with the end of what it said."""
     done = subprocess.run(
-        command, env=pip_environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command,
+        env=pip_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if done.returncode:
-        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        end = " | ".join(lines[-4:]) or f"it ended with {done.returncode}"
-        raise Failed(
-            f"{doing} failed: {end}",
-            "the runner has to reach a package index (PIP_INDEX_URL, PIP_CERT and HTTPS_PROXY are passed on); a Python "
-            f"without its venv or pip is mended by this step before:\n{SETUP_PYTHON}",
+        said = done.stdout + done.stderr
+        lines = [line for line in said.splitlines() if line.strip()]
+        errors = [line for line in lines if line.startswith("ERROR")] or lines
+        end = " | ".join(errors[-4:]) or f"it ended with {done.returncode}"
+        raise Failed(f"{doing} failed: {end}", cure_of(said))
+
+
+def cure_of(said: str) -> str:
+    """What mends a command that failed with these words."""
+    if "No space left" in said or "Disk quota" in said:
+        return f"make room on the disk that holds RUNNER_TEMP ({os.environ['RUNNER_TEMP']})"
+    if "ImportError" in said:
+        return (
+            "the system has to load what was installed: RUNNER_TEMP may not be on a file system mounted with noexec, "
+            f"and a Python that is built in an unusual way is mended by this step before:\n{SETUP_PYTHON}"
         )
+    return (
+        "the runner has to reach a package index (PIP_INDEX_URL, PIP_CERT and HTTPS_PROXY are passed on); a Python "
+        f"without its venv or pip is mended by this step before:\n{SETUP_PYTHON}"
+    )
 
 
 def can_work_elsewhere() -> bool:
@@ -119,8 +142,9 @@ def installed(name: str, make) -> Path:  # type: ignore[no-untyped-def]
     target = tools / name
     if target.is_dir():
         return target
-    aside = Path(tempfile.mkdtemp(prefix=".making-", dir=tools))
+    aside = None
     try:
+        aside = Path(tempfile.mkdtemp(prefix=".making-", dir=tools))
         aside.chmod(0o755)
         make(aside)
         try:
@@ -130,9 +154,10 @@ def installed(name: str, make) -> Path:  # type: ignore[no-untyped-def]
             if not target.is_dir():
                 raise
     except OSError as error:
-        raise Failed(f"the action cannot be installed: {error.strerror}", "make room on the runner's disk") from None
+        raise Failed(f"the action cannot be installed: {error}", "make room on the runner's disk") from None
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        if aside is not None:
+            shutil.rmtree(aside, ignore_errors=True)
     return target
 
 
@@ -142,12 +167,17 @@ PIP_INSTALL = [
 ]
 
 
+PROOF = "import cryptography.hazmat.primitives.ciphers.aead, psycopg, vibey_actions.cli.main"
+"""What cannot be loaded on this machine is found out at once, and not by a step that has begun its work."""
+
+
 def make_tool(folder: Path) -> None:
     """The action's environment: what it needs, and itself."""
     pip = new_environment(folder)
     run([*pip, *PIP_INSTALL, "-r", str(LOCK)], "installing what the action needs")
     (packages,) = (folder / "lib").glob("python*/site-packages")
     shutil.copytree(SOURCE, packages / SOURCE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    run([str(folder / "bin" / "python"), "-I", "-c", PROOF], "starting what was installed")
 
 
 def make_embedded(folder: Path) -> None:
@@ -191,7 +221,8 @@ def say(failure: Failed) -> None:
     summary = os.environ.get("GITHUB_STEP_SUMMARY")
     if summary:
         quoted = "".join(f"    {line}\n" for line in text.splitlines())
-        with Path(summary).open("a", encoding="utf-8") as file:
+        # A disk that is full may be the very failure.
+        with contextlib.suppress(OSError), Path(summary).open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"### vibey-actions: failed\n\n{quoted}\n")
 
 

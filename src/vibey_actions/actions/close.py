@@ -27,11 +27,11 @@ from vibey_actions.state.shapes import sha256_of
 def close_state(runner: Runner, inputs: Inputs) -> int:
     """Run the step; returns its exit code. Raises VibeyError, the database being ended nevertheless."""
     place = Place.of(runner.temp, runner.env)
-    record = place.read()
-    if record is None:
-        return _nothing(runner, "No state was opened in this job, so there is nothing to close.")
-    closing = _Closing(runner, inputs, place, record)
-    with ending.undisturbed(note(runner)):
+    with ending.undisturbed(note(runner)), place.alone():
+        record = place.read()
+        if record is None:
+            return _nothing(runner, "No state was opened in this job, so there is nothing to close.")
+        closing = _Closing(runner, inputs, place, record)
         try:
             if record.phase is Phase.OPENED:
                 return closing.run()

@@ -99,5 +99,5 @@ def _install(runner: Runner) -> str:
 def _no_programs(why: str) -> VibeyError:
     return DatabaseFailed(
         f"this machine has no PostgreSQL server programs (initdb and postgres), and none could be installed{why}",
-        "declare a service container and pass its connection string as pg-url, or install PostgreSQL before this step",
+        "install PostgreSQL before this step",
     )

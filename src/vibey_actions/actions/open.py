@@ -23,6 +23,7 @@ from vibey_actions.postgres.connection import as_uri, connect
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.state.report import Report
 
+_DECLARE: Final = "declare a service container and pass its connection string as pg-url"
 LOGIN_SECONDS: Final = 60.0
 """How long a declared database may take until a login works."""
 
@@ -35,13 +36,14 @@ def open_state(runner: Runner, inputs: Inputs) -> int:
     declared.check_work_tree(decision.event, runner.workspace)
     declared.check_migrations(decision.config, runner.workspace)
     place = Place.of(runner.temp, runner.env)
-    _take_over(runner, place)
-    opening = _Opening(runner, inputs, decision, place)
-    try:
-        return opening.run()
-    except BaseException:
-        ending.end(place, opening.record, note(runner))
-        raise
+    with place.alone():
+        _take_over(runner, place)
+        opening = _Opening(runner, inputs, decision, place)
+        try:
+            return opening.run()
+        except BaseException:
+            ending.end(place, opening.record, note(runner))
+            raise
 
 
 def _closed(runner: Runner, inputs: Inputs, decision: Decision) -> int:
@@ -101,6 +103,12 @@ class _Opening:
         self._place.write(record)
 
     def _own_database(self) -> str:
+        try:
+            return self._start()
+        except DatabaseFailed as error:
+            raise DatabaseFailed(error.message, f"{error.hint}; or {_DECLARE}") from None
+
+    def _start(self) -> str:
         folder = cluster.new_folder(self._runner.temp)
         self._note(self.record.replace(cluster=str(folder)))
         self._runner.say("starting a PostgreSQL for this job ...")

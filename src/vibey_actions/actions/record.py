@@ -6,14 +6,15 @@ gives to later steps may have been changed by any of them, so nothing is ever re
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import secrets
 import shutil
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
@@ -92,6 +93,24 @@ class Place:
         """Where `close` puts what a merge without a database needs besides the export."""
         return self.folder / "export" / SHAPES_FILE
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Within the block no other step of the job opens or closes a state; one that does is waited for.
+
+        Raises FileFailed where the folder cannot be made.
+        """
+        try:
+            self.folder.parent.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(self.folder.parent, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError as error:
+            raise self._unusable(error) from None
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
     def read(self) -> Record | None:
         """The record, None where there is none. Raises FileFailed for one that is not ours or cannot be read."""
         path = self.folder / _FILE
@@ -124,11 +143,14 @@ class Place:
                 os.fsync(file.fileno())
             aside.replace(self.folder / _FILE)
         except OSError as error:
-            raise FileFailed(
-                f"the record of this job's state cannot be written under {self.folder}: {error.strerror}",
-                "RUNNER_TEMP has to be a folder of the job's own with room in it",
-            ) from None
+            raise self._unusable(error) from None
         return record
+
+    def _unusable(self, error: OSError) -> FileFailed:
+        return FileFailed(
+            f"the record of this job's state cannot be written under {self.folder}: {error.strerror}",
+            "RUNNER_TEMP has to be a folder of the job's own with room in it",
+        )
 
     def remove(self, *, keep_export: bool = False) -> None:
         """Delete the job's folder, or all of it but the export."""

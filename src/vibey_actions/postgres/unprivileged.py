@@ -23,9 +23,10 @@ class Account:
 def account() -> Account | None:
     """The user to run PostgreSQL as: None (ourselves) unless we are root.
 
-    Raises DatabaseFailed where root finds no other user; initdb insists on one that has an entry.
+    Raises DatabaseFailed where we have no entry, on which initdb insists, or root finds no other user that has one.
     """
     if os.geteuid() != 0:
+        _check_entry(os.geteuid())
         return None
     for name in ("postgres", "nobody"):
         try:
@@ -38,6 +39,16 @@ def account() -> Account | None:
         "PostgreSQL does not run as root, and this machine has no user postgres or nobody to run it as",
         "create one (useradd postgres), or give a database by its DSN: VIBEY_STATE_PG_URL",
     )
+
+
+def _check_entry(uid: int) -> None:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise DatabaseFailed(
+            f"PostgreSQL does not run as a user without a name, and the user {uid} has none on this machine",
+            f"give it one before (root: useradd --uid {uid} runner), or a database by its DSN: VIBEY_STATE_PG_URL",
+        ) from None
 
 
 def reach(path: Path, user: Account | None) -> bool:

@@ -138,6 +138,51 @@ def test_a_failed_command_says_how_to_go_on(bootstrap: ModuleType) -> None:
     assert "actions/setup-python@" in caught.value.cure
 
 
+@pytest.mark.parametrize(
+    ("said", "what", "cure"),
+    [
+        ("WARNING: a\nERROR: OSError: [Errno 28] No space left on device\nWARNING: b", "No space left", "make room"),
+        ("Traceback\nImportError: x.so: failed to map segment", "failed to map", "noexec"),
+        ("WARNING: a\nERROR: No matching distribution", "No matching", "reach a package index"),
+    ],
+)
+def test_a_failed_command_is_told_by_its_error(bootstrap: ModuleType, said: str, what: str, cure: str) -> None:
+    """Warnings around the error are left out, and the cure is for what happened."""
+    with pytest.raises(bootstrap.Failed) as caught:
+        bootstrap.run([sys.executable, "-c", f"import sys; sys.exit({said!r})"], "installing")
+    assert what in caught.value.what
+    assert "WARNING" not in caught.value.what
+    assert cure in caught.value.cure
+
+
+def test_a_full_disk_is_no_traceback(
+    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where not even a folder can be made, nor the summary written, there is one annotation that says so."""
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(bootstrap.tempfile, "mkdtemp", full)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nonexistent/summary")
+    assert bootstrap.main(["open"]) == 1
+    said = capsys.readouterr().out
+    assert said.count("\n") == 1
+    assert "No space left on device" in said
+
+
+def test_what_cannot_be_loaded_is_no_install(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was installed is started once before it counts as installed."""
+    started: list[list[str]] = []
+    folder = bootstrap.tool_folder() / "x"
+    (folder / "lib" / "python3" / "site-packages").mkdir(parents=True)
+    monkeypatch.setattr(bootstrap, "new_environment", lambda _: ["pip"])
+    monkeypatch.setattr(bootstrap, "run", lambda command, _: started.append(command))
+    bootstrap.make_tool(folder)
+    assert started[-1][-2:] == ["-c", bootstrap.PROOF]
+    exec(bootstrap.PROOF, {})  # noqa: S102 - its names are ours
+
+
 def test_another_users_folder_is_not_used(bootstrap: ModuleType, tmp_path: Path) -> None:
     """A link where installs go could be anybody's."""
     (tmp_path / "elsewhere").mkdir()

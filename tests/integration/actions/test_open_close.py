@@ -19,8 +19,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.jobs import MIGRATION, Done, Job
 from tests.support.machines import until
-from vibey_actions.actions import declared, gate
-from vibey_actions.errors import RemoteFailed
+from vibey_actions.actions import cluster, declared, gate
+from vibey_actions.errors import DatabaseFailed, RemoteFailed
 from vibey_actions.keys import parse_key
 from vibey_actions.postgres.detached import running
 from vibey_actions.state.export import ExportReader
@@ -283,6 +283,21 @@ def test_a_state_that_cannot_be_opened_stops_the_job(tmp_path: Path) -> None:
     assert (closed.code, closed.outputs) == (0, {"changed": "false"})
 
 
+def test_a_postgresql_that_does_not_start_may_be_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever keeps the job's own from starting, the summary has the YAML of a service, and nothing is left."""
+
+    def broken(*_: object) -> object:
+        raise DatabaseFailed("initialising PostgreSQL failed: no room", "the command was: initdb")
+
+    job = Job.make(tmp_path)
+    monkeypatch.setattr(cluster, "start", broken)
+    done = job.step("open")
+    assert done.code == 1
+    assert "the command was: initdb; or declare a service container" in done.summary
+    assert "pg-url: postgresql://" in done.summary
+    assert servers(job) == []
+
+
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "cancelled"])
 def test_an_open_that_is_ended_leaves_nothing_in_the_end(tmp_path: Path, kind: signal.Signals) -> None:
     """Ended in the middle of its migrations, an open has handed nothing over, and close cleans up what it began."""
@@ -429,6 +444,22 @@ def test_a_job_with_odd_folders_and_settings(tmp_path: Path) -> None:
         assert count == (0,)
     finally:
         assert job.process("close").code == 0
+
+
+def test_two_opens_at_once_leave_one_database(tmp_path: Path) -> None:
+    """The later one waits, and is refused then: neither takes the other for one that was killed."""
+    job = Job.make(tmp_path)
+    command = [sys.executable, "-I", "-m", "vibey_actions", "action", "open"]
+    env = job.environment({"key": job.key})
+    pair = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [one.communicate()[0] for one in pair]
+    try:
+        assert sorted(one.returncode for one in pair) == [0, 1], said
+        assert sum("starting a PostgreSQL" in one for one in said) == 1
+        assert sum("step-refused" in one for one in said) == 1
+    finally:
+        assert job.step("close").code == 0
+    assert servers(job) == []
 
 
 def test_a_second_open_is_refused_and_harms_nothing(tmp_path: Path, database: Callable[[], str]) -> None:

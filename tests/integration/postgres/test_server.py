@@ -211,6 +211,14 @@ def test_programs_that_the_other_user_cannot_reach_are_copied(tmp_path: Path, mo
     assert not own.data.parent.exists()
 
 
+def test_a_user_without_a_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run steps as a bare number, as which initdb does not work: that is said before it fails."""
+    monkeypatch.setattr(os, "geteuid", lambda: 12345678)
+    with pytest.raises(DatabaseFailed, match="the user 12345678 has none") as caught:
+        account()
+    assert "useradd --uid 12345678" in caught.value.hint
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand the server to another user")
 def test_root_is_told_when_the_other_user_cannot_reach_the_folder(tmp_path: Path) -> None:
     """A folder below a private one of root's is refused with the reason, not with a permission error of initdb's."""

@@ -40,13 +40,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bootstrap: str | None
     ("bootstrap", "words"),
     [(None, "none could be installed"), ("import sys; sys.exit('no index')", "could be installed: no index")],
 )
-def test_no_postgresql_at_all_names_pg_url(
+def test_no_postgresql_at_all_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bootstrap: str | None, words: str
 ) -> None:
-    """Where not even the package can be had, the error says why, and that a service container with pg-url does it."""
+    """Where not even the package can be had, the error says why."""
     error = start(tmp_path, monkeypatch, bootstrap)
     assert words in error.message
-    assert "pg-url" in error.hint
+    assert "install PostgreSQL" in error.hint
 
 
 def test_the_install_sees_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
