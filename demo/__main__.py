@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 
+from demo.lanes import equip, lose_a_worker, walk_documents
 from demo.machine import Machine
 from demo.stage import Untrue, say
 from demo.story import Branch, tell
@@ -23,14 +24,17 @@ def perform() -> None:
     started = time.monotonic()
     say(
         "vibey-actions keeps a PostgreSQL database sealed on a git branch, and any number of databases level with it. "
-        "This shows it with real commands on a PostgreSQL server of our own and a bare git repository, both in a "
-        "temporary folder."
+        "It also walks work documents through their statuses. This shows both with real commands on a PostgreSQL "
+        "server of our own and a bare git repository, both in a temporary folder."
     )
     with tempfile.TemporaryDirectory(prefix="vibey-demo-") as folder, Server(durable=False) as postgres:
         scratch = Path(folder)
         subprocess.run(["git", "init", "--quiet", "--bare", str(scratch / "state.git")], check=True)
-        laptop, server = (_machine(name, scratch, postgres) for name in ("laptop", "server"))
+        laptop, server, worker = (_machine(name, scratch, postgres) for name in ("laptop", "server", "worker"))
         tell(laptop, server, Branch(scratch / "state.git"))
+        equip(worker)
+        walk_documents(worker)
+        lose_a_worker(worker)
     say(
         f"That was all of it, in {time.monotonic() - started:.0f} seconds; nothing is left behind. To do the same with "
         "your own database, see the five-minute start in README.md."

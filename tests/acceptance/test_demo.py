@@ -51,7 +51,7 @@ def test_everything_is_as_told(scratch: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     scenes = re.split(r"^\d+\. ", done.stdout, flags=re.M)[1:]
-    assert len(scenes) == 8
+    assert len(scenes) == 10
     assert all("✓" in scene for scene in scenes)
     assert "Traceback" not in done.stdout
     assert list(scratch.iterdir()) == []
