@@ -10,6 +10,8 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +19,8 @@ import typer
 
 from vibey_actions.cli.failure import OWN_CODES
 from vibey_actions.cli.main import PROGRAM, app
+from vibey_actions.documents import diagram
+from vibey_actions.documents.declare import BUILT_IN, built_in
 from vibey_actions.errors import VibeyError
 
 _MARKED: Final = re.compile(r"(?<=<!-- generated -->\n).*?(?=<!-- end -->)", re.S)
@@ -33,6 +37,19 @@ def errors() -> str:
     rows += [(code, exit_code, meaning) for code, (exit_code, meaning) in OWN_CODES.items()]
     lines = [f"| `{code}` | {exit_code} | {meaning} |" for code, exit_code, meaning in sorted(rows)]
     return "\n".join(["| code | exit | meaning |", "|---|---|---|", *lines])
+
+
+def machines() -> str:
+    """Every built-in machine: what its own file says of it, its drawing and its lines."""
+    return "\n\n".join(_machine(name) for name in BUILT_IN)
+
+
+def _machine(name: str) -> str:
+    found, folder = built_in(name), files("vibey_actions.documents.machines")
+    text = (folder / f"{name}.yml").read_text("utf-8")
+    said = " ".join(line.removeprefix("#").strip() for line in takewhile(lambda one: one[:1] == "#", text.splitlines()))
+    indented = "\n".join(f"    {line}" for line in diagram.lines(found).splitlines())
+    return f"### {name}\n\n{said}\n\n```mermaid\n{diagram.mermaid(found)}\n```\n\n{indented}"
 
 
 def error_classes(base: type[VibeyError] = VibeyError) -> Iterator[type[VibeyError]]:
@@ -77,7 +94,7 @@ def action() -> str:
 
 
 MANIFEST: Final = Path(__file__).parents[3] / "action.yml"
-PAGES: Final = {"commands.md": commands, "errors.md": errors, "action.md": action}
+PAGES: Final = {"commands.md": commands, "errors.md": errors, "action.md": action, "documents.md": machines}
 
 
 def _default(given: dict[str, Any]) -> str:
