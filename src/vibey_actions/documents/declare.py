@@ -56,8 +56,8 @@ def built_in(name: str) -> Machine:
     """The built-in machine ``name``. Raises MachineInvalid where there is none."""
     if name not in BUILT_IN:
         raise _missing(name, BUILT_IN)
-    text = (files("vibey_actions.documents.machines") / f"{name}.yml").read_text("utf-8")
-    return parse_machine(name, Part(f"machines/{name}.yml", "", _mapping(_load(text, name))))
+    text, file = (files("vibey_actions.documents.machines") / f"{name}.yml").read_text("utf-8"), f"machines/{name}.yml"
+    return parse_machine(name, Part(file, "", _mapping(_load(text, file), file)))
 
 
 def load(root: Path, file: Path | None = None) -> Declared:
@@ -85,7 +85,7 @@ def load(root: Path, file: Path | None = None) -> Declared:
 
 def parse(text: str, file: str) -> Declared:
     """The machines that ``text`` declares, on top of those built in; ``file`` names it in errors."""
-    top = Part(shown(file), "", _mapping(_load(text, shown(file)), empty=True))
+    top = Part(shown(file), "", _mapping(_load(text, shown(file)), shown(file), empty=True))
     top.known(("machines", "store"))
     machines = {name: built_in(name) for name in BUILT_IN}
     named = top.part("machines")
@@ -102,6 +102,7 @@ def parse_machine(name: str, part: Part) -> Machine:
     if "kind" in part.values and "type" in part.values:
         raise part.wrong("type", "stands beside kind", "keep one: the field of the document that names its kind")
     statuses = part.texts("statuses")
+    transitions = part.part("transitions")
     machine = Machine(
         name=name,
         kind_field=kind_field,
@@ -112,7 +113,7 @@ def parse_machine(name: str, part: Part) -> Machine:
         failed=part.text("failed"),
         lane=part.text("lane"),
         writers={each: _writer(part.part("writers"), each) for each in part.part("writers").values},
-        transitions=tuple(_transition(part.part("transitions"), each) for each in part.part("transitions").values),
+        transitions=_once(transitions, [_transition(transitions, each) for each in transitions.values]),
         lease_ms=part.duration("lease"),
         attempts=part.count("attempts"),
         retry=part.one_of("retry", Retry, Retry.RETRY),
@@ -133,7 +134,7 @@ def _named(name: str, part: Part, machines: Mapping[str, Machine]) -> Machine:
     base = part.text("based-on") if "based-on" in part.values else name
     if base not in machines:
         raise (
-            _missing(base, (*machines,))
+            part.wrong("based-on", f"is {shown(base, 80)}, which is no machine above it", _listed((*machines,)))
             if base != name
             else part.wrong("transitions", "is missing", "declare the whole machine, or say which it is based-on")
         )
@@ -204,6 +205,16 @@ def _transition(part: Part, name: str) -> Transition:
         edge.text("step") if "step" in edge.values else None,
         None if everything else frozenset(edge.texts("owns", optional=True)),
     )
+
+
+def _once(part: Part, transitions: list[Transition]) -> tuple[Transition, ...]:
+    """The transitions, each between two statuses once, however its arrow is spaced."""
+    seen: set[tuple[str | None, str]] = set()
+    for edge, name in zip(transitions, part.values, strict=True):
+        if (edge.source, edge.target) in seen:
+            raise part.wrong(name, "stands twice", "keep one of the two")
+        seen.add((edge.source, edge.target))
+    return tuple(transitions)
 
 
 class Part:
@@ -296,8 +307,9 @@ def _load(text: str, file: str) -> object:
             f"{file} is not valid YAML{where}: {shown(error.problem or 'it cannot be read', 200)}",
             "mend the file at the place that is named",
         ) from None
-    except (yaml.YAMLError, RecursionError, ValueError):
-        raise MachineInvalid(f"{file} is not valid YAML", "mend the file") from None
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError, LookupError, AttributeError):
+        # The last three come from the constructors of tags that a file writes out, such as !!bool.
+        raise MachineInvalid(f"{file} is not valid YAML", "mend the file; it needs no tags, and plain names") from None
 
 
 def _loader() -> type[yaml.SafeLoader]:
@@ -314,6 +326,8 @@ def _loader() -> type[yaml.SafeLoader]:
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:  # noqa: FBT001, FBT002
             seen: set[object] = set()
             for key, _ in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise yaml.MarkedYAMLError(problem="a key is a list or a mapping", problem_mark=key.start_mark)
                 if key.value in seen:
                     raise yaml.MarkedYAMLError(problem=f"the key {key.value} stands twice", problem_mark=key.start_mark)
                 seen.add(key.value)
@@ -322,11 +336,11 @@ def _loader() -> type[yaml.SafeLoader]:
     return Loader
 
 
-def _mapping(value: object, *, empty: bool = False) -> dict[str, object]:
+def _mapping(value: object, file: str, *, empty: bool = False) -> dict[str, object]:
     if value is None and empty:
         return {}
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise MachineInvalid("the file of machines is no mapping of names", "begin it with machines:")
+        raise MachineInvalid(f"{file} is no mapping of names", "begin it with machines:")
     return value
 
 
@@ -351,6 +365,6 @@ _KINDS: Final[tuple[tuple[type, str], ...]] = (
 
 def _kind(value: object) -> str:
     """What kind of YAML value was found, never the value."""
-    if value == "":
+    if isinstance(value, str) and not value.strip():
         return "an empty text"
     return next((name for kind, name in _KINDS if isinstance(value, kind)), "a date or time")

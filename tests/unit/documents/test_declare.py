@@ -148,6 +148,24 @@ WRONG = {
         "      busy -> draft: {writer: lane, act: release}\n      busy -> good",
         "stands twice",
     ),
+    "a transition twice, spaced otherwise": (
+        "      busy -> good",
+        "      busy->draft: {writer: lane, act: release}\n      busy -> good",
+        "stands twice",
+    ),
+    "a blank text": ("    db: reviews", "    db: ' '", "holds an empty text where a text belongs"),
+    "a base that is not there": (
+        "machines:",
+        "machines:\n  other: {based-on: nothing}",
+        "machines.other.based-on is nothing, which is no machine above it",
+    ),
+    "no mapping at all": ("machines:\n  review:", "- machines:\n  - review:", "is no mapping of names"),
+    "a key that is a list": ("fixed: [text]", "fixed: [text]\n    [a, b]: c", "a key is a list or a mapping"),
+    "a key that is a mapping": ("fixed: [text]", "fixed: [text]\n    {a: b}: c", "a key is a list or a mapping"),
+    **{
+        f"a tag that does not fit, {tag}": ("fixed: [text]", f"fixed: {tag}", "not valid YAML")
+        for tag in ("!!bool maybe", "!!int", "!!int ''", "!!timestamp soon", "!!float x", "!!binary é")
+    },
     "an alias": ("fixed: [text]", "fixed: &a [text]\n    once-steps: *a", "aliases are not used"),
     "broken YAML": ("fixed: [text]", "fixed: [text", "not valid YAML at line"),
     "a tag": ("fixed: [text]", "fixed: !!python/object/apply:os.getcwd []", "not valid YAML"),
