@@ -34,6 +34,11 @@ def shown(text: str, limit: int = LONGEST) -> str:
     return visible(line)
 
 
+def counted(count: int, noun: str) -> str:
+    """``count`` of what a regular ``noun`` names: "1 row", "2 rows"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _hidden(character: str) -> bool:
     return unicodedata.category(character) in _HIDDEN_CATEGORIES or character in _HIDDEN
 

@@ -294,7 +294,7 @@ def test_sizes(synced: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sealed file against GitHub's limits, and the branch's commits times its size."""
     synced.sql("INSERT INTO customer VALUES (2, 'b')")
     assert synced.run("state", "sync") == 0
-    assert "2 commit(s)" in synced.found("growth", Level.OK)[0].text
+    assert "2 commits" in synced.found("growth", Level.OK)[0].text
     monkeypatch.setattr(branch, "LARGE_BRANCH", 10)
     assert "advises" in synced.found("growth", Level.NOTE)[0].text
     monkeypatch.setattr(branch, "RISKY_BLOB", 10)

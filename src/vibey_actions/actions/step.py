@@ -55,9 +55,9 @@ def failed(name: str, runner: Runner, error: VibeyError) -> int:
     if isinstance(error, Conflicts):
         for conflict in error.conflicts:
             runner.say(f"conflict: {conflict.table} {conflict.key}: {conflict.why}")
-            runner.say(f"    {conflict.advice}")
-    cure = summary.cure(name, error)
-    text = "\n".join(part for part in (error.message, error.hint and f"What to do: {error.hint}", cure) if part)
+            runner.say(f"    {summary.advice(name, conflict)}")
+    cure, hint = summary.cure(name, error), summary.hint(name, error)
+    text = "\n".join(part for part in (error.message, hint and f"What to do: {hint}", cure) if part)
     runner.error(text, title=f"vibey-actions {name}: {error.code}")
     runner.summary(summary.failure(name, error, cure))
     return error.exit_code

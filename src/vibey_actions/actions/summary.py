@@ -11,7 +11,7 @@ from typing import Final
 
 from vibey_actions.errors import Conflicts, KeyMissing, RemoteDenied, VibeyError
 from vibey_actions.state.report import Conflict, Counts, Report
-from vibey_actions.text import visible
+from vibey_actions.text import counted, visible
 
 MOST_ROWS: Final = 200
 """Rows of one table in a summary; the log has them all."""
@@ -49,6 +49,8 @@ _CHECKOUT: Final = """\
       - uses: actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1
         with:
           persist-credentials: false"""
+_EXPORTED: Final = ("close", "write-back")
+"""The steps whose conflicts leave an export."""
 
 
 def plain(text: str) -> str:
@@ -102,7 +104,8 @@ def opened(report: Report | None, counts: Mapping[str, int], *, own: bool) -> st
     if report is None:
         return f"The job has {whose}, migrated and without the state. It is never exported."
     place = code(report.remote) + (f" at {code(report.commit)}" if report.commit else ", still empty,")
-    lines = [f"Opened {place} in {whose}: {_rows(sum(counts.values()))} in {len(counts)} tables.", rows_of(counts)]
+    lines = [f"Opened {place} in {whose}: {counted(sum(counts.values()), 'row')} in {counted(len(counts), 'table')}."]
+    lines.append(rows_of(counts) if counts else "")
     if report.to_push:
         lines += ["What this database holds besides:", changes({}, report.push)]
     return "\n\n".join(line for line in lines if line)
@@ -117,19 +120,17 @@ def unchanged(report: Report) -> str:
 def pushed(report: Report) -> str:
     """A branch that has what a job changed."""
     head = code(report.commit or "")
-    lines = [
-        f"{code(report.remote)} is at {head} now: {_rows(report.to_push)} pushed, {_rows(report.to_pull)} pulled.",
-        changes(report.pull, report.push),
-    ]
+    moved = f"{counted(report.to_push, 'row')} pushed, {counted(report.to_pull, 'row')} pulled"
+    lines = [f"{code(report.remote)} is at {head} now: {moved}.", changes(report.pull, report.push)]
     return "\n\n".join(line for line in lines if line)
 
 
 def exported(remote: str, rows: int, report: Report | None, name: str, days: int) -> str:
     """An export that waits for the write workflow; without a ``report`` it is not known what the job changed."""
-    changed = f"This job changed {_rows(report.to_push)} of {code(remote)}. " if report is not None else ""
+    changed = f"This job changed {counted(report.to_push, 'row')} of {code(remote)}. " if report is not None else ""
     what = (
-        f"{changed}The whole of its database ({_rows(rows)}) goes into the sealed artifact {code(name)}, which is "
-        f"kept {days} days."
+        f"{changed}The whole of its database ({counted(rows, 'row')}) goes into the sealed artifact {code(name)}, "
+        f"which is kept {days} days."
     )
     following = (
         "**What happens next:** the write workflow brings it to the branch. Where none runs after this job, start it "
@@ -139,18 +140,33 @@ def exported(remote: str, rows: int, report: Report | None, name: str, days: int
     return "\n\n".join(line for line in (what, counts, following) if line)
 
 
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
-
-
-def conflicts(found: Sequence[Conflict]) -> str:
+def conflicts(step: str, found: Sequence[Conflict]) -> str:
     """Each conflicting row: table, key, why, and what to do next."""
     lines = ["| table | key | why | what to do |", "|---|---|---|---|"]
     lines += [
-        f"| {code(one.table)} | {code(one.key)} | {plain(one.why)} | {plain(one.advice)} |" for one in found[:MOST_ROWS]
+        f"| {code(one.table)} | {code(one.key)} | {plain(one.why)} | {plain(advice(step, one))} |"
+        for one in found[:MOST_ROWS]
     ]
     more = len(found) - MOST_ROWS
     return "\n".join(lines) + (f"\n\nand {more} more, in the log" if more > 0 else "")
+
+
+def advice(step: str, conflict: Conflict) -> str:
+    """What to do about one row. Where the job's work waits as an export, a rule is given to who settles that."""
+    if step not in _EXPORTED or not conflict.rules:
+        return conflict.advice
+    rules = " or ".join(f"rules: {rule}" for rule in conflict.rules)
+    return f"{conflict.mend}, or dispatch resolve-conflicts.yml with {rules} (mine is the export's row)"
+
+
+def hint(step: str, error: VibeyError) -> str:
+    """What mends ``error``. A conflict with an export leaves the export."""
+    if isinstance(error, Conflicts) and step in _EXPORTED:
+        return (
+            "settle each row as its line says. The export waits, and every write tries it again; "
+            "resolve-conflicts.yml is one of the action's workflows-templates"
+        )
+    return error.hint
 
 
 def cure(step: str, error: VibeyError) -> str:
@@ -170,9 +186,9 @@ def failure(step: str, error: VibeyError, paste: str) -> str:
     """Why a step failed, what mends it and, for a conflict, every row."""
     lines = [f"### vibey-actions {step}: failed ({code(error.code)})", plain(error.message)]
     if isinstance(error, Conflicts):
-        lines.append(conflicts(error.conflicts))
-    if error.hint:
-        lines.append(f"**What to do:** {plain(error.hint)}")
+        lines.append(conflicts(step, error.conflicts))
+    if mends := hint(step, error):
+        lines.append(f"**What to do:** {plain(mends)}")
     if paste:
         lines.append(_fenced(paste))
     return "\n\n".join(lines)

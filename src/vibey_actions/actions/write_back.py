@@ -38,6 +38,7 @@ from vibey_actions.errors import RateLimited, RemoteDenied, VibeyError
 from vibey_actions.remotes.artifacts import Artifact, Artifacts
 from vibey_actions.state.owned import private_folder
 from vibey_actions.state.report import Report
+from vibey_actions.text import counted
 
 _STEP: Final = "write-back"
 _TITLE: Final = "vibey-actions write-back"
@@ -146,7 +147,7 @@ class _Writing:
 
 def _outcome(report: Report) -> str:
     if report.pushed:
-        return f"pushed {report.to_push} row(s); the branch is at {report.commit} now"
+        return f"pushed {counted(report.to_push, 'row')}; the branch is at {report.commit} now"
     if report.held_at is not None:
         return f"the branch held all of it at {report.held_at}; nothing was written"
     return "the branch holds all of it; nothing was written"
@@ -200,14 +201,18 @@ class _Ending:
 def _what_next(export: Export) -> str:
     return (
         f"{summary.code(export.name)} stays and is tried again by every write until it is settled. **To settle it:** "
-        "mend what is said above and run the write workflow with "
-        f"<code>run-id: {export.run_id}</code>, or with rules for one time (<code>mine</code> keeps the export's rows, "
-        f"<code>theirs</code> the branch's). **To give up** what it holds: <code>discard: {export.sha256}</code>"
+        "mend what is said above and dispatch <code>resolve-conflicts.yml</code> with "
+        f"<code>run-id: {export.run_id}</code>, or with <code>rules</code> for one time (<code>mine</code> keeps the "
+        "export's rows, <code>theirs</code> the branch's). **To give up** what it holds: "
+        f"<code>discard: {export.sha256}</code>"
     )
 
 
 def _left(exports: list[Export]) -> str:
-    return f"{len(exports)} more export(s) wait for the next write: {', '.join(one.name for one in exports)}"
+    names = ", ".join(one.name for one in exports)
+    return (
+        f"{counted(len(exports), 'more export')} {'waits' if len(exports) == 1 else 'wait'} for the next write: {names}"
+    )
 
 
 def _lost(export: Export) -> str:

@@ -10,6 +10,7 @@ from vibey_actions.checks.finding import Finding, note, ok, problem, unknown
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes.github import LARGEST_BLOB, RISKY_BLOB
 from vibey_actions.remotes.words import megabytes
+from vibey_actions.text import counted
 
 LARGE_BRANCH: Final = 1_000_000_000
 """What GitHub advises a whole repository to stay under."""
@@ -64,7 +65,7 @@ def _growth(facts: Facts, commit: str, size: int) -> Finding:
     except RemoteFailed as error:
         return unknown("growth", f"how many commits the branch has is not known: {error.message}", error.hint)
     grown = commits * size
-    text = f"{commits} commit(s) of about that size are {_size(grown)} on the branch"
+    text = f"{counted(commits, 'commit')} of about that size: {_size(grown)} on the branch"
     if grown <= LARGE_BRANCH:
         return ok("growth", text)
     return note(

@@ -10,7 +10,7 @@ from vibey_actions.checks.finding import Finding, note, ok, problem
 from vibey_actions.errors import SchemaMismatch
 from vibey_actions.state.cycle import check_schema
 from vibey_actions.state.declaration import Rule
-from vibey_actions.text import visible
+from vibey_actions.text import counted, visible
 
 LONG_AGO: Final = 7 * 86_400.0
 _OWNER: Final = "set VIBEY_STATE_PG_URL to the owner of the tables"
@@ -92,7 +92,7 @@ def tables(facts: Facts) -> Iterator[Finding]:
             "GRANT SELECT, UPDATE ON SEQUENCE ... TO the role",
         )
     if whole:
-        yield ok("rights", f"this role may sync the {count} table(s)")
+        yield ok("rights", f"this role may sync the {counted(count, 'table')}")
     yield from _records(facts)
 
 
@@ -133,7 +133,7 @@ def migrations(facts: Facts) -> Iterator[Finding]:
         yield problem("migrations", error.message, error.hint)
         return
     if set(here) == set(there):
-        yield ok("migrations", f"this database and the branch are at the same {len(here)} migration(s)")
+        yield ok("migrations", f"this database and the branch are at the same {counted(len(here), 'migration')}")
     else:
         ahead = sorted(set(here) - set(there))
         yield note("migrations", f"this database is ahead of the branch by {_listed(ahead)}; a sync lifts the branch")
@@ -195,8 +195,7 @@ def _against_head(facts: Facts, base: str) -> Iterator[Finding]:
 def _ago(seconds: float) -> str:
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
-            count = int(seconds // size)
-            return f"{count} {name}{'' if count == 1 else 's'}"
+            return counted(int(seconds // size), name)
     return "less than a minute"
 
 

@@ -10,6 +10,7 @@ from vibey_actions import __version__
 from vibey_actions.checks.facts import Facts
 from vibey_actions.checks.finding import Finding, note, ok
 from vibey_actions.config import DEFAULT_FILE
+from vibey_actions.text import counted
 
 NEWEST_PYTHON: Final = (3, 14)
 
@@ -35,7 +36,7 @@ def configuration(facts: Facts) -> Iterator[Finding]:
     found, config = facts.settings(), facts.config()
     path = found.config_file or found.root / DEFAULT_FILE
     if path.is_file():
-        tables = f", {len(config.tables)} declared table(s)" if config.tables else ""
+        tables = f", {counted(len(config.tables), 'declared table')}" if config.tables else ""
         yield ok("configuration", f"{path} can be used{tables}")
     else:
         yield ok("configuration", f"there is no {path}: the defaults hold, and every table of schema public is synced")

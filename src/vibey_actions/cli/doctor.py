@@ -9,6 +9,7 @@ import typer
 
 from vibey_actions.cli import console, session
 from vibey_actions.cli.options import Json
+from vibey_actions.text import counted
 
 if TYPE_CHECKING:
     from vibey_actions.checks.finding import Finding
@@ -47,11 +48,11 @@ def say_sum(findings: list[Finding], what: str) -> None:
     }
     console.out()
     if counts["problem"]:
-        console.out(f"{counts['problem']} finding(s) stop {what}")
+        console.out(f"{counted(counts['problem'], 'finding')} {'stops' if counts['problem'] == 1 else 'stop'} {what}")
     else:
         console.out(f"nothing that was checked stops {what}")
     if counts["unknown"]:
-        console.out(f"{counts['unknown']} check(s) could not be made")
+        console.out(f"{counted(counts['unknown'], 'check')} could not be made")
 
 
 def finding_object(finding: Finding) -> dict[str, str]:

@@ -9,7 +9,7 @@ import typer
 
 from vibey_actions.cli import console, session
 from vibey_actions.cli.options import Json
-from vibey_actions.cli.report import rows_text
+from vibey_actions.text import counted
 
 
 def export(
@@ -26,6 +26,6 @@ def export(
         console.json_line(value)
         return
     for table, rows in sorted(done.tables.items()):
-        console.out(f"{table}: {rows_text(rows)}")
+        console.out(f"{table}: {counted(rows, 'row')}")
     base = f"based on {done.base}" if done.base else "never synced"
-    console.out(f"exported {rows_text(done.rows)} of {done.remote}, {base}, to {done.path}")
+    console.out(f"exported {counted(done.rows, 'row')} of {done.remote}, {base}, to {done.path}")

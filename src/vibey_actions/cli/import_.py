@@ -9,7 +9,7 @@ import typer
 
 from vibey_actions.cli import console, session
 from vibey_actions.cli.options import Json
-from vibey_actions.cli.report import rows_text
+from vibey_actions.text import counted
 
 
 def import_(
@@ -27,6 +27,6 @@ def import_(
         console.json_line({"rows": done.rows, "base": done.base, "tables": dict(sorted(done.tables.items()))})
         return
     for table, rows in sorted(done.tables.items()):
-        console.out(f"{table}: {rows_text(rows)}")
+        console.out(f"{table}: {counted(rows, 'row')}")
     base = f"this database's base is now {done.base}" if done.base else "the export had no base"
-    console.out(f"imported {rows_text(done.rows)}; {base}")
+    console.out(f"imported {counted(done.rows, 'row')}; {base}")

@@ -27,6 +27,6 @@ def key(
         console.out(store.show())
     elif new:
         console.out(f"made a key, kept in {store.new()}")
-        console.note("without it nobody opens the state: keep a copy where this machine's end does not take it")
+        console.note("without it nobody opens the state: keep a copy that outlives this machine")
     else:
         console.out(f"the key is in {store.locate()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vibey_actions.cli import console, session
 from vibey_actions.cli.options import Json
+from vibey_actions.text import counted
 
 
 def migrate(*, as_json: Json = False) -> None:
@@ -16,5 +17,5 @@ def migrate(*, as_json: Json = False) -> None:
     for version in done.applied:
         console.out(f"applied {version}")
     count = len(done.versions)
-    known = f"{count} migration{'' if count == 1 else 's'} recorded" if count else "no migrations recorded"
+    known = f"{counted(count, 'migration')} recorded" if count else "no migrations recorded"
     console.out(known if done.applied else f"nothing to apply; {known}")

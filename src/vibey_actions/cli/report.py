@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vibey_actions.cli import console, failure
 from vibey_actions.state.report import Counts, Report, SyncState
+from vibey_actions.text import counted
 
 _WORDS = {
     SyncState.IN_SYNC: "in sync with",
@@ -39,7 +40,7 @@ def summary(report: Report) -> str:
 def standing(report: Report) -> str:
     """How the two ends stand to each other, at which commit, with how many rows."""
     place = f"{report.remote} at {report.commit}" if report.commit else f"{report.remote}, which does not exist yet"
-    rows = f" ({rows_text(report.rows)})" if report.rows is not None else ""
+    rows = f" ({counted(report.rows, 'row')})" if report.rows is not None else ""
     return f"{_WORDS[report.state]} {place}{rows}"
 
 
@@ -48,7 +49,7 @@ def would(report: Report) -> None:
     console.out(standing(report))
     names = sorted({*report.pull, *report.push})
     if names:
-        console.out(f"a sync would pull {rows_text(report.to_pull)} and push {rows_text(report.to_push)}")
+        console.out(f"a sync would pull {counted(report.to_pull, 'row')} and push {counted(report.to_push, 'row')}")
         console.out()
         headers = ["table", *(f"{way} {what}" for way in ("pull", "push") for what in ("insert", "update", "delete"))]
         console.table(headers, [[name, *_cells(report, name)] for name in names])
@@ -98,11 +99,6 @@ def counts_text(counts: Counts) -> str:
     """The counts that are not zero, in words."""
     parts = ((counts.inserted, "inserted"), (counts.updated, "updated"), (counts.deleted, "deleted"))
     return ", ".join(f"{count} {word}" for count, word in parts if count) or "nothing"
-
-
-def rows_text(count: int) -> str:
-    """A number of rows in words."""
-    return "1 row" if count == 1 else f"{count} rows"
 
 
 def _common(report: Report) -> dict[str, object]:

@@ -44,17 +44,26 @@ class ConflictKind(str, Enum):
 class Conflict:
     """One conflicting row: its table, its key as canonical text, why, and what to do. Never its values.
 
-    ``constraint`` names the constraint for ConflictKind.CONSTRAINT, ``other`` table and key of the other row that it is
-    about; the key is "" where that is not known.
+    ``mend`` is what can be done with the row itself; ``rules`` are the texts of VIBEY_STATE_CONFLICTS that settle it
+    for one time, by this end's row and by the branch's, where a rule can. ``constraint`` names the constraint for
+    ConflictKind.CONSTRAINT, ``other`` table and key of the other row that it is about; the key is "" where that is not
+    known.
     """
 
     table: str
     key: str
     kind: ConflictKind
     why: str
-    advice: str
+    mend: str
     constraint: str = ""
     other: tuple[str, str] | None = None
+    rules: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> str:
+        """What to do, for who runs a command."""
+        rules = " or ".join(f"VIBEY_STATE_CONFLICTS={rule}" for rule in self.rules)
+        return f"{self.mend}, or settle it once with {rules}" if rules else self.mend
 
 
 class SyncState(str, Enum):

@@ -89,7 +89,8 @@ def _disputed(table: Table, key: bytes, columns: list[str]) -> Conflict:
         key,
         ConflictKind.BOTH_CHANGED,
         f"both ends changed {what} differently",
-        f"make {what} the same at both ends, or settle it once with {_rules(table)}",
+        f"make {what} the same at both ends",
+        rules=_rules(table),
     )
 
 
@@ -105,7 +106,8 @@ def _unordered(table: Table, key: bytes, what: str) -> Conflict:
         key,
         ConflictKind.UNORDERED_TIMES,
         f"both ends changed {what} and {table.newest_by} does not tell which change is the newer",
-        f"set a later {table.newest_by} on the row that is to stand, or settle it once with {_rules(table)}",
+        f"set a later {table.newest_by} on the row that is to stand",
+        rules=_rules(table),
     )
 
 
@@ -116,8 +118,8 @@ def _time(row: bytes, column: str) -> Moment | None:
         return None
 
 
-def _rules(table: Table) -> str:
-    return " or ".join(f"VIBEY_STATE_CONFLICTS={_rule_for(table.name, rule)}" for rule in (Rule.MINE, Rule.THEIRS))
+def _rules(table: Table) -> tuple[str, ...]:
+    return tuple(_rule_for(table.name, rule) for rule in (Rule.MINE, Rule.THEIRS))
 
 
 def _rule_for(table: str, rule: Rule) -> str:
@@ -134,9 +136,7 @@ def _unsettled(table: Table, key: bytes, mine: Row, theirs: Row) -> Conflict:
         kind, why = ConflictKind.DELETED_THERE, "the row was changed here and deleted on the branch"
     else:
         kind, why = ConflictKind.BOTH_CHANGED, "both ends changed the row differently"
-    return _conflict(
-        table, key, kind, why, f"make the row the same at both ends, or settle it once with {_rules(table)}"
-    )
+    return _conflict(table, key, kind, why, "make the row the same at both ends", rules=_rules(table))
 
 
 def _divergence(table: Table, key: bytes, base: bytes, mine: Row, theirs: Row) -> Conflict:
@@ -151,5 +151,7 @@ def _divergence(table: Table, key: bytes, base: bytes, mine: Row, theirs: Row) -
     )
 
 
-def _conflict(table: Table, key: bytes, kind: ConflictKind, why: str, advice: str) -> Conflict:
-    return Conflict(table.name, key.decode("ascii"), kind, why, advice)
+def _conflict(
+    table: Table, key: bytes, kind: ConflictKind, why: str, mend: str, *, rules: tuple[str, ...] = ()
+) -> Conflict:
+    return Conflict(table.name, key.decode("ascii"), kind, why, mend, rules=rules)

@@ -47,9 +47,21 @@ def test_a_failure_names_every_conflict_and_what_to_do() -> None:
     assert {line.count("|") for line in text.splitlines() if line.startswith("|")} == {5}
 
 
+@pytest.mark.parametrize("step", ["close", "write-back", "open"])
+def test_a_conflict_says_what_settles_it_in_a_workflow(step: str) -> None:
+    """Where an export waits, the advice is the dispatch that settles it; where none does, the setting of the step."""
+    row = Conflict("t", "[1]", ConflictKind.BOTH_CHANGED, "why", "mend it", rules=("t=mine", "t=theirs"))
+    text = html.unescape(summary.failure(step, Conflicts("a conflict", "sync again", [row]), ""))
+    exported = step != "open"
+    assert "mend it, or " in text
+    assert ("resolve-conflicts.yml with rules: t=mine or rules: t=theirs" in text) is exported
+    assert ("VIBEY_STATE_CONFLICTS=t=mine" in text) is not exported
+    assert ("sync again" in text) is not exported
+
+
 def test_many_conflicts_are_cut_with_a_word() -> None:
     """A summary stays small however many rows there are."""
-    text = summary.conflicts([conflict("t", f"[{number}]") for number in range(500)])
+    text = summary.conflicts("close", [conflict("t", f"[{number}]") for number in range(500)])
     assert "and 300 more" in text
     assert text.count("\n") < 210
 
@@ -85,6 +97,8 @@ def test_what_happened_is_told_per_table() -> None:
     """Rows per table after opening, changes per table after a push, and only in the directions that there were."""
     report = Report(SyncState.IN_SYNC, "example/app:vibey-state", "c" * 40, 3, {"a": Counts(1)}, {"b": Counts(0, 2, 1)})
     assert summary.opened(report, {"a": 2, "b": 1}, own=True).count("\n| ") == 4 + 1
+    assert "3 rows in 2 tables." in summary.opened(report, {"a": 2, "b": 1}, own=True)
+    assert "1 row in 1 table." in summary.opened(report, {"a": 1}, own=True)
     text = summary.pushed(report)
     assert "| <code>a</code> | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| <code>b</code> | 0 | 0 | 0 | 0 | 2 | 1 |" in text
