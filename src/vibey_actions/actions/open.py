@@ -22,6 +22,7 @@ from vibey_actions.postgres import roles
 from vibey_actions.postgres.connection import as_uri, connect
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.state.report import Report
+from vibey_actions.text import counted
 
 _DECLARE: Final = "declare a service container and pass its connection string as pg-url"
 LOGIN_SECONDS: Final = 60.0
@@ -172,8 +173,8 @@ class _Opening:
         self._runner.say(
             f"VIBEY_PG_URL is the application's database, VIBEY_STATE_PG_URL the owner's ({seconds:.1f} s)"
             if report is None
-            else f"filled from {report.remote} at {report.commit or 'no commit yet'}: {sum(counts.values())} rows "
-            f"in {len(counts)} tables ({seconds:.1f} s)"
+            else f"filled from {report.remote} at {report.commit or 'no commit yet'}: "
+            f"{counted(sum(counts.values()), 'row')} in {counted(len(counts), 'table')} ({seconds:.1f} s)"
         )
         self._runner.summary(summary.opened(report, counts, own=self._own))
 
