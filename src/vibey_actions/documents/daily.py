@@ -9,6 +9,7 @@ specification of document lanes, machine ``daily``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -68,7 +69,7 @@ class Schedule:
         """A day's unit, before it has a status."""
         person = {"person": self.person} if self.person is not None else {}
         named: Document = {"name": self.name, **person, "date": day.isoformat(), "schedule": self.identifier}
-        return {ID: check_id(self.unit_id(day)), **named}
+        return {ID: self.unit_id(day), **named}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +98,24 @@ def plan(machine: Machine, store: Store) -> Plan:
 
 def read_schedule(document: Mapping[str, object]) -> Schedule:
     """The schedule that a document holds. Raises DocumentInvalid, naming the field."""
-    name, hour = text_of(document, "name"), number(document.get("hour"))
+    name, hour, person = text_of(document, "name"), number(document.get("hour")), text_of(document, "person")
     if name is None or ":" in name:
         raise DocumentInvalid("its name is no text without a colon", "name the work, for example digest")
+    if person is None and document.get("person") is not None:
+        raise DocumentInvalid("its person is no text", "name the person, or leave it out for work that is nobody's")
     if not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
         raise DocumentInvalid("its hour is no whole number from 0 to 23", "write the local hour")
-    return Schedule(
+    schedule = Schedule(
         id_of(document),
         name,
-        text_of(document, "person"),
+        person,
         hour,
         _weekdays(document.get("weekdays")),
         _zone(text_of(document, "timeZone")),
         _since(document.get("since")),
     )
+    check_id(schedule.unit_id(date.max))
+    return schedule
 
 
 def _units(schedule: Schedule, document: Document, known: Mapping[str, date], now: int) -> Iterator[Unit]:
@@ -130,7 +135,8 @@ def _first(schedule: Schedule, document: Document, known: Mapping[str, date]) ->
         return schedule.since
     made = time_ms(document.get(CREATED))
     if made is not None:
-        return schedule.local(made).date() + timedelta(days=1)
+        with suppress(OverflowError):  # the first or the last day that there is
+            return schedule.local(made).date() + timedelta(days=1)
     return min((day for identifier, day in known.items() if identifier == schedule.unit_id(day)), default=None)
 
 

@@ -47,7 +47,12 @@ BELIEVABLE_MS: Final = 24 * 60 * 60 * 1000
 """A lease that ends later than its length and this much from now was not written in milliseconds; it is unreadable."""
 MAX_ID_BYTES: Final = 512
 MAX_ERROR: Final = 500
+MAX_DEPTH: Final = 100
+"""How deep lists and objects may stand in each other. No work is that deep, and what is would break its readers."""
 _DOUBLE_DIGITS: Final = 308
+_FIRST_MS: Final = -62_135_596_800_000
+_LAST_MS: Final = 253_402_300_799_999
+"""From the year 1 to the end of the year 9999: what has a date."""
 
 _TIME: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:Z|([+-])(\d\d):?(\d\d))", re.ASCII
@@ -87,6 +92,10 @@ def checked(value: object, what: str) -> Document:
         raise DocumentInvalid(f"{what} is no JSON object", "a document is an object with named fields")
     try:
         dump(value)
+    except _TooDeep:
+        raise DocumentInvalid(
+            f"{what} is nested more than {MAX_DEPTH} deep", "keep such a structure as one text, or elsewhere"
+        ) from None
     except (NotJson, TypeError, ValueError, OverflowError):
         raise DocumentInvalid(
             f"{what} holds a value that JSON does not have", "use texts, numbers, lists, objects, true, false and null"
@@ -95,8 +104,8 @@ def checked(value: object, what: str) -> Document:
 
 
 def dump(value: object) -> bytes:
-    """Canonical JSON. Raises NotJson, TypeError or ValueError for what JSON cannot hold."""
-    _finite(value)
+    """Canonical JSON. Raises NotJson, TypeError, ValueError or OverflowError for what no document can hold."""
+    _finite(value, MAX_DEPTH)
     return encode(value)
 
 
@@ -172,7 +181,8 @@ def attempts_of(document: Mapping[str, object]) -> int | None:
 
 
 def time_ms(value: object) -> int | None:
-    """A moment in milliseconds since 1970 from ISO 8601 text with Z or an offset; None where it cannot be read."""
+    """A moment in milliseconds since 1970 from ISO 8601 text with Z or an offset; None where it cannot be read, or is
+    in no year from 1 to 9999 of UTC."""
     match = _TIME.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
@@ -182,8 +192,9 @@ def time_ms(value: object) -> int | None:
         moment = datetime(year, month, day, hour, minute, int(match[6] or 0), tzinfo=UTC)
     except ValueError:
         return None
-    whole = int((moment - _EPOCH) / timedelta(milliseconds=1))
-    return whole + int((match[7] or "").ljust(3, "0")[:3]) - (-offset if match[8] == "-" else offset) * 60_000
+    whole = (moment - _EPOCH) // timedelta(milliseconds=1)
+    found = whole + int((match[7] or "").ljust(3, "0")[:3]) - (-offset if match[8] == "-" else offset) * 60_000
+    return found if _FIRST_MS <= found <= _LAST_MS else None
 
 
 def iso(ms: int) -> str:
@@ -249,21 +260,27 @@ def _repeated(text: bytes) -> str | None:
     return found[0] if found else None
 
 
-def _finite(value: object) -> None:
+class _TooDeep(ValueError):
+    """More than ``MAX_DEPTH``."""
+
+
+def _finite(value: object, room: int) -> None:
     match value:
         case None | bool() | int() | str():
             return
         case float() | Decimal():
             if not math.isfinite(value):
                 raise ValueError("not a number")
+        case dict() | list() if room == 0:
+            raise _TooDeep
         case dict():
             for name, each in value.items():
                 if not isinstance(name, str):
                     raise TypeError("a field's name is a text")
-                _finite(each)
+                _finite(each, room - 1)
         case list():
             for each in value:
-                _finite(each)
+                _finite(each, room - 1)
         case _:
             raise TypeError("no JSON value")
 

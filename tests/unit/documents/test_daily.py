@@ -9,7 +9,7 @@ import pytest
 from tests.support.lanes import DAILY, MACHINES, FakeStep, SetClock
 from vibey_actions.documents.daily import Plan, plan, read_schedule
 from vibey_actions.documents.lane import Lane
-from vibey_actions.documents.model import Document
+from vibey_actions.documents.model import Document, without
 from vibey_actions.documents.stores.memory import MemoryStore
 from vibey_actions.errors import DocumentInvalid
 
@@ -114,6 +114,22 @@ def test_an_unknown_zone_skips_its_schedule_alone() -> None:
     assert result.notes == ("schedule:0 is skipped: its timeZone is unknown here",)
 
 
+def test_a_unit_that_cannot_be_named_skips_its_schedule_alone() -> None:
+    """A name too long for an id of its units is that schedule's fault; the others have their day."""
+    _, result = planned(at("2026-01-01 12:00"), {**DETROIT, "name": "n" * 600}, DETROIT)
+    assert units(result) == [("digest:2026-01-01", "claimed")]
+    assert len(result.notes) == 1
+
+
+@pytest.mark.parametrize("made", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
+def test_a_schedule_made_at_the_end_of_time_stops_nothing(made: str) -> None:
+    """A moment that has no date in the schedule's zone tells nothing about missed days; today is due all the same."""
+    for zone in ("America/Detroit", "Pacific/Kiritimati"):
+        stale = {**without(DETROIT, ["since"]), "createdAt": made, "timeZone": zone, "hour": 0}
+        _, result = planned(at("2026-01-01 12:00"), stale)
+        assert "claimed" in [status for _, status in units(result)]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -130,8 +146,14 @@ def test_an_unknown_zone_skips_its_schedule_alone() -> None:
         {"timeZone": "../etc/passwd"},
         {"timeZone": "/etc/localtime"},
         {"since": "soon"},
+        {"person": 7},
+        {"person": ""},
+        {"person": ["amy"]},
+        {"person": "p" * 600},
+        {"name": "n" * 600},
+        {"name": "a\x00"},
     ],
-    ids=repr,
+    ids=lambda wrong: repr(wrong)[:40],
 )
 def test_a_schedule_that_cannot_be_read_says_why(wrong: Document) -> None:
     """No field is guessed: a wrong hour would be the wrong day."""

@@ -8,9 +8,12 @@ import pytest
 
 from tests.support.lanes import NOON
 from vibey_actions.documents.model import (
+    MAX_DEPTH,
+    Document,
     attempts_of,
     changed,
     check_id,
+    checked,
     expired,
     iso,
     number,
@@ -37,6 +40,23 @@ def test_what_is_no_document_is_refused(text: bytes) -> None:
         parse(text, "the file")
 
 
+def nested(levels: int) -> Document:
+    """A document whose lists and objects stand ``levels`` deep in each other, itself counted."""
+    value: object = "marker"
+    for level in range(levels - 1):
+        value = [value] if level % 2 else {"in": value}
+    return {"deep": value}
+
+
+def test_a_document_of_any_depth_is_read_or_refused() -> None:
+    """What is deeper than every reader can follow is refused when it is written, in words; what is not is kept."""
+    assert checked(nested(MAX_DEPTH), "it")
+    for levels in (MAX_DEPTH + 1, 900, 5000):
+        with pytest.raises(DocumentInvalid, match="nested more than 100 deep") as caught:
+            checked(nested(levels), "it")
+        assert "marker" not in str(caught.value)
+
+
 TIMES = {
     "2026-01-01T12:00:00Z": NOON,
     "2026-01-01T12:00Z": NOON,
@@ -51,6 +71,10 @@ TIMES = {
     "tomorrow": None,
     "٢٠٢٦-01-01T12:00:00Z": None,
     "0000-01-01T12:00:00Z": None,
+    "0001-01-01T00:00:00Z": -62_135_596_800_000,
+    "0001-01-01T00:00:00+00:01": None,
+    "9999-12-31T23:59:59.999Z": 253_402_300_799_999,
+    "9999-12-31T23:59:00-00:01": None,
 }
 
 
