@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from vibey_actions.documents.machine import Machine, machine_of
 from vibey_actions.documents.model import (
@@ -114,17 +114,41 @@ class Status:
         return sum(machine.totals.get(sort, 0) for machine in self.machines)
 
 
+class Survey(Protocol):
+    """What a store that can count does better than reading every document."""
+
+    def counts(self, machine: Machine) -> Mapping[str | None, int]:
+        """The machine's documents by status; None stands for all without one that is a text."""
+        ...
+
+    def but(self, machine: Machine, quiet: Sequence[str]) -> Iterator[Document]:
+        """The machine's documents that are in none of the ``quiet`` statuses."""
+        ...
+
+
 def look(
-    machines: Iterable[Machine], store: Store, last_tick: LastTick, *, stuck_after_ms: int = STUCK_AFTER_MS
+    machines: Iterable[Machine],
+    store: Store,
+    last_tick: LastTick,
+    *,
+    stuck_after_ms: int = STUCK_AFTER_MS,
+    survey: Survey | None = None,
 ) -> Status:
-    """Every document of these machines, told apart. Raises StoreFailed; writes nothing."""
+    """Every document of these machines, told apart. With a ``survey`` those that ended well are counted, not read.
+
+    Raises what the store and the survey do; writes nothing.
+    """
     asked, now = tuple(machines), store.now_ms()
     found = {machine.name: _Gathering(machine, now, store.grace_ms, stuck_after_ms) for machine in asked}
-    for db in dict.fromkeys(machine.db for machine in asked):
-        for document in _all(store, db):
-            machine = machine_of(asked, db, document)
-            if machine is not None:
-                found[machine.name].add(document)
+    if survey is not None:
+        for machine in asked:
+            found[machine.name].survey(survey)
+    else:
+        for db in dict.fromkeys(machine.db for machine in asked):
+            for document in _all(store, db):
+                owner = machine_of(asked, db, document)
+                if owner is not None:
+                    found[owner.name].count(document)
     doubts = getattr(store, "doubts", ())
     return Status(now, tuple(one.done() for one in found.values()), last_tick, tuple(doubts))
 
@@ -168,10 +192,27 @@ class _Gathering:
             machine.name, dict.fromkeys(machine.statuses, 0), terminals=frozenset(machine.terminals)
         )
 
-    def add(self, document: Document) -> None:
-        found, known = self._found, status_of(document)
-        status = known if known in self._machine.statuses and known is not None else NO_STATUS
-        found.counts[status] = found.counts.get(status, 0) + 1
+    def survey(self, survey: Survey) -> None:
+        machine = self._machine
+        for known, count in survey.counts(machine).items():
+            self._add(known, count)
+        quiet = machine.terminals - machine.failures
+        for document in survey.but(machine, sorted(quiet)):
+            self._note(document)
+
+    def count(self, document: Document) -> None:
+        self._add(status_of(document), 1)
+        self._note(document)
+
+    def _add(self, known: str | None, count: int) -> None:
+        status = self._name(known)
+        self._found.counts[status] = self._found.counts.get(status, 0) + count
+
+    def _name(self, known: str | None) -> str:
+        return known if known in self._machine.statuses and known is not None else NO_STATUS
+
+    def _note(self, document: Document) -> None:
+        found, status = self._found, self._name(status_of(document))
         since = time_ms(document.get(UPDATED)) or time_ms(document.get(CREATED))
         if since is not None and (status not in found.oldest or since < found.oldest[status][1]):
             found.oldest[status] = (id_of(document), since)
@@ -238,7 +279,9 @@ class _Gathering:
         waited = self._now - since if since is not None else None
         if waited is not None and waited < self._stuck_after:
             return None
-        how_long = f"nobody has moved it for {age(waited)}" if waited is not None else "it does not say how long it waits"
+        how_long = (
+            f"nobody has moved it for {age(waited)}" if waited is not None else "it does not say how long it waits"
+        )
         if status in machine.waiting:
             return _Judgement(Sort.STUCK, f"{how_long}, though it is ready", ("advance", "--machine", machine.name))
         writers = ", ".join(sorted({edge.writer for edge in machine.edges_from(status)}))

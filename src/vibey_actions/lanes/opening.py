@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from vibey_actions.config import Config, load_config
+from vibey_actions.documents.status import Survey
 from vibey_actions.documents.steps.base import Registry
 from vibey_actions.documents.stores.base import Store
 from vibey_actions.errors import SettingError
 from vibey_actions.lanes.setup import Kind, Setup
+from vibey_actions.lanes.survey import TableSurvey
 from vibey_actions.lanes.ticks import TableTicks, Ticks, WorkflowRuns
 from vibey_actions.settings import Settings
 
@@ -33,6 +35,8 @@ class Opened:
     steps: Registry = field(default_factory=Registry)
     changes: Callable[[], int | None] | None = None
     """A number that grows when documents are written, where the store can tell."""
+    survey: Survey | None = None
+    """Counts of documents, where the store has them without reading each."""
 
 
 @contextmanager
@@ -59,7 +63,8 @@ def _table(setup: Setup, env: Mapping[str, str], notice: Callable[[str], None]) 
         copy = PostgresStore(table, setup.machines)
         store = _sealed(copy, settings, config, env, notice) if setup.kind is Kind.SEALED else copy
         client = vibes_client(setup, env) if setup.vibe else None
-        yield Opened(store, TableTicks(dsn, notice), registry(setup, env, store, client), changes.count)
+        steps = registry(setup, env, store, client)
+        yield Opened(store, TableTicks(dsn, notice), steps, changes.count, TableSurvey(dsn, schema))
 
 
 def _sealed(

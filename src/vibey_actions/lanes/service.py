@@ -217,8 +217,9 @@ class Service:
         return self._opened.changes() if self._opened.changes is not None else None
 
     def status(self, machines: Sequence[Machine], stuck_after_ms: int = STUCK_AFTER_MS) -> Status:
-        """How the lanes stand. Raises StoreFailed."""
-        return look(machines, self._store, self._opened.ticks.last(), stuck_after_ms=stuck_after_ms)
+        """How the lanes stand. Raises StoreFailed, DatabaseFailed."""
+        tick, survey = self._opened.ticks.last(), self._opened.survey
+        return look(machines, self._store, tick, stuck_after_ms=stuck_after_ms, survey=survey)
 
     def _walked(
         self,

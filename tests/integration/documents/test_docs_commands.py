@@ -10,11 +10,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
+
+from vibey_actions.documents.status import LastTick, Sort, look
+from vibey_actions.documents.stores.postgres import PostgresStore
+from vibey_actions.lanes.setup import read_setup
+from vibey_actions.lanes.survey import TableSurvey
+from vibey_actions.postgres.documents import DocumentTable
 
 PROGRAM = [sys.executable, "-m", "vibey_actions", "docs"]
 WORK = """#!/bin/sh
@@ -134,6 +141,31 @@ def test_a_watch_wakes_up_for_new_work(bench: Bench) -> None:
         watching.kill()
     assert (watching.returncode, said) == (0, "")
     assert "j-1: pending -> done (done)" in out
+
+
+def test_a_survey_finds_what_reading_every_document_finds(bench: Bench) -> None:
+    """PostgreSQL's counts and its selection show the same status as a look at each document would."""
+    machines = read_setup(bench.environment, bench.folder).machines
+    with closing(DocumentTable(bench.dsn)) as table:
+        store = PostgresStore(table)
+        statuses = ["pending", "running", "done", "failed", "lost", "", 7, None, ["done"]]
+        for number, status in enumerate(statuses * 3):
+            at = f"2026-01-0{number % 9 + 1}T00:00:00Z"
+            store.put("jobs", f"j-{number}", {"type": "job", "status": status, "updatedAt": at, "attempts": 1})
+        store.put("jobs", "other", {"type": "note", "status": "pending"})
+        store.put("jobs", "typeless", {"type": 1, "status": "pending"})
+        store.put("jobs", "none", {"type": "job"})
+        store.put("jobs", "gone", {"type": "job", "status": "done"})
+        store.delete("jobs", "gone")
+        read = look(machines, store, LastTick())
+        surveyed = look(machines, store, LastTick(), survey=TableSurvey(bench.dsn, "public"))
+    for one, other in zip(read.machines, surveyed.machines, strict=True):
+        assert (one.machine, one.counts, one.totals) == (other.machine, other.counts, other.totals)
+        quiet = {status for status in one.terminals if status not in {"failed", "error", "build-failed"}}
+        assert {name: of for name, of in one.oldest.items() if name not in quiet} == other.oldest
+        listed = [[entry.identifier for sort in Sort for entry in each.of(sort)] for each in (one, other)]
+        assert listed[0] == listed[1]
+    assert surveyed.total(Sort.STUCK) == 3 * 7 + 1
 
 
 def test_doctor_looks_at_everything_a_tick_needs(bench: Bench) -> None:
