@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vibey_actions.actions import ending, gate, summary
+from vibey_actions.actions import cluster, ending, gate, summary
 from vibey_actions.actions.exports import export_name
 from vibey_actions.actions.gate import Decision, Reason
 from vibey_actions.actions.inputs import Inputs
 from vibey_actions.actions.record import Phase, Place, Record
 from vibey_actions.actions.runner import Runner
-from vibey_actions.actions.work import note, operations
+from vibey_actions.actions.work import LOGIN_SECONDS, note, operations, wait_for_login
 from vibey_actions.errors import GateClosed, RemoteFailed, StepRefused
 from vibey_actions.operations import ExportSummary, Operations
 from vibey_actions.state.owned import private_folder
@@ -68,6 +68,10 @@ class _Closing:
             )
         engine = operations(self._runner, self._inputs, decision, self._place, self._record.dsn)
         self._check_remote(engine.remote)
+        if (server := ending.server_of(self._record)) is not None:
+            cluster.revive(self._runner, server)
+        # A server whose process was killed is back in a moment, and so may a declared one be.
+        wait_for_login(self._record.dsn, LOGIN_SECONDS)
         changes = self._changes(engine) if decision.opened else None
         if changes is not None and not _is_changed(changes):
             return self._unchanged(changes)

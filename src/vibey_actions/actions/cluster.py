@@ -26,7 +26,13 @@ from vibey_actions.postgres.unprivileged import account, reach
 from vibey_actions.text import shown
 
 _EVERYBODYS: Final = Path("/tmp")  # noqa: S108 - a folder of mode 0700 is made in it
-_SETTINGS: Final = {"shared_buffers": "128MB", "max_wal_size": "2GB"}
+_SETTINGS: Final = {
+    "shared_buffers": "128MB",
+    "max_wal_size": "2GB",
+    # What was committed outlives the server's processes, which a machine short of memory may kill.
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+}
 _INSTALL_SECONDS: Final = 600
 
 
@@ -59,6 +65,23 @@ def start(runner: Runner, folder: Path, masked: Callable[[str], None]) -> Cluste
     with server:
         owner, application = furnish(server.dsn(), *passwords)
         return Cluster(server.detach(), owner, application)
+
+
+def revive(runner: Runner, detached: Detached) -> None:
+    """Start a server of ours again whose process was ended meanwhile: what was committed is in its folder.
+
+    Raises DatabaseFailed where it does not start.
+    """
+    if detached.is_running:
+        return
+    runner.say("note: this job's PostgreSQL was ended by something else; starting it again for what was committed")
+    try:
+        detached.restart(account())
+    except DatabaseFailed as error:
+        raise DatabaseFailed(
+            f"this job's PostgreSQL was ended by something else, and does not start again: {error.message}",
+            "what this job changed is lost: run it again, on a machine with more memory if it was killed for that",
+        ) from None
 
 
 def programs(runner: Runner) -> Path | None:

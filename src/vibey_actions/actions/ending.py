@@ -39,13 +39,20 @@ def undisturbed(notice: Callable[[str], None]) -> Iterator[None]:
             notice(f"{' and '.join(came)} came meanwhile: what this job changed was dealt with first")
 
 
+def server_of(record: Record) -> Detached | None:
+    """The server of ours that ``record`` names, None where the database is a declared one."""
+    if not record.cluster:
+        return None
+    return Detached(Path(record.cluster), tuple(map(Path, record.extra)), record.pid)
+
+
 def end(place: Place, record: Record, notice: Callable[[str], None], *, keep_export: bool = False) -> None:
     """End what ``record`` names, and delete the job's folder last, but for an export that is still to be uploaded.
 
     Raises DatabaseFailed where a server does not stop; the record then stays, and another `close` tries again.
     """
-    if record.cluster:
-        Detached(Path(record.cluster), tuple(map(Path, record.extra)), record.pid).end()
+    if (server := server_of(record)) is not None:
+        server.end()
     elif record.role:
         roles.drop_application(record.dsn, record.role, notice=notice)
     place.remove(keep_export=keep_export)

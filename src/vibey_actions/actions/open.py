@@ -16,17 +16,15 @@ from vibey_actions.actions.inputs import Inputs, WhenClosed
 from vibey_actions.actions.record import Phase, Place, Record
 from vibey_actions.actions.runner import Runner
 from vibey_actions.actions.secrets import secrets_of_dsn
-from vibey_actions.actions.work import note, operations
+from vibey_actions.actions.work import LOGIN_SECONDS, note, operations, wait_for_login
 from vibey_actions.errors import DatabaseFailed, GateClosed, StepRefused
 from vibey_actions.postgres import roles
-from vibey_actions.postgres.connection import as_uri, connect
+from vibey_actions.postgres.connection import as_uri
 from vibey_actions.postgres.migrate import migrate
 from vibey_actions.state.report import Report
 from vibey_actions.text import counted
 
 _DECLARE: Final = "declare a service container and pass its connection string as pg-url"
-LOGIN_SECONDS: Final = 60.0
-"""How long a declared database may take until a login works."""
 
 
 def open_state(runner: Runner, inputs: Inputs) -> int:
@@ -177,22 +175,3 @@ class _Opening:
             f"{counted(sum(counts.values()), 'row')} in {counted(len(counts), 'table')} ({seconds:.1f} s)"
         )
         self._runner.summary(summary.opened(report, counts, own=self._own))
-
-
-def wait_for_login(dsn: str, seconds: float) -> None:
-    """Wait until a login with ``dsn`` works. Raises DatabaseFailed where none does in time, SettingError for no DSN."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            connect(dsn, purpose="set-up").close()
-        except DatabaseFailed as error:
-            if time.monotonic() > deadline or not _may_pass(error):
-                raise
-            time.sleep(0.5)
-        else:
-            return
-
-
-def _may_pass(error: DatabaseFailed) -> bool:
-    """Whether waiting can help: a server that answers with a refusal of this login goes on refusing it."""
-    return not any(word in error.message for word in ("authentication", "does not exist", "pg_hba", "too old", "UTF8"))

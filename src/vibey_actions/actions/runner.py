@@ -150,7 +150,9 @@ class Runner:
         except OSError as error:
             raise FileFailed(
                 f"the runner's file {name} cannot be written: {error.strerror or 'unknown error'}",
-                "make room on the runner's disk",
+                "let the step run as a user that may write it: in a container as root, or as the runner's own user"
+                if isinstance(error, PermissionError)
+                else "make room on the runner's disk",
             ) from None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -63,6 +64,11 @@ def _copied(binaries: Path, room: Path) -> Path:
     shutil.copytree(install, target, symlinks=True, ignore=shutil.ignore_patterns("include"))
     if libraries.is_dir():
         shutil.copytree(libraries, room / libraries.name, symlinks=True)
+    for path in (room, *room.rglob("*")):
+        # They may have been installed for one user alone.
+        if not path.is_symlink():
+            mode = stat.S_IMODE(path.stat().st_mode)
+            path.chmod(mode | (0o055 if mode & stat.S_IXUSR else 0o044))
     return target / binaries.name
 
 

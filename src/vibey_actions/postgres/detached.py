@@ -7,6 +7,7 @@ folder, and nothing is deleted but folders that are named as ours are.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,10 +19,15 @@ from pathlib import Path
 from typing import Final
 
 from vibey_actions.errors import DatabaseFailed
+from vibey_actions.postgres.unprivileged import Account
+from vibey_actions.text import visible
 
 PREFIXES: Final = ("vibey-pg-", "vpg-")
 """How the folders of servers of ours are named."""
 _STOP_SECONDS: Final = 20.0
+_START_SECONDS: Final = 60.0
+_LOG_LINES: Final = 15
+_READY_LINE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +38,72 @@ class Detached:
     extra: tuple[Path, ...] = ()
     pid: int = 0
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return running(self._data) is not None
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+    def restart(self, user: Account | None) -> None:
+        """Start the server, which has ended, as it was started at first, under ``user``; wait until it takes logins.
+
+        Raises DatabaseFailed with the end of its log where it does not.
+        """
+        self._check_folders()
+        log = self.folder / "server.log"
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            process = self._launch(user, log)
+            while process.poll() is None and time.monotonic() < deadline:
+                if _takes_logins(self._data, process.pid):
+                    process.returncode = 0  # nobody here waits for it any more
+                    return
+                time.sleep(0.05)
+            # What is left of the one before, which was killed, may be on its way out.
+            if time.monotonic() > deadline:
+                lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
+                raise DatabaseFailed(
+                    f"its log ends with: {' | '.join(map(visible, lines)) or 'nothing'}", "see its log"
+                )
+            time.sleep(0.5)
+
+    def _launch(self, user: Account | None, log: Path) -> subprocess.Popen[bytes]:
+        # PostgreSQL writes down there, in its own private folder, how it was started.
+        try:
+            command = shlex.split((self._data / "postmaster.opts").read_text("utf-8"))
+            with log.open("ab") as target:
+                return subprocess.Popen(  # type: ignore[call-overload, no-any-return]
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=target,
+                    stderr=target,
+                    env={"PATH": os.defpath, "LC_ALL": "C"},
+                    cwd=self.folder,
+                    umask=0o077,
+                    start_new_session=True,
+                    **({} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": []}),
+                )
+        except (OSError, ValueError) as error:
+            raise DatabaseFailed(f"it cannot be started: {error}", "see its folder") from None
+
+    def _check_folders(self) -> None:
+        for folder in (self.folder, *self.extra):
+            if not folder.is_absolute() or not folder.name.startswith(PREFIXES) or folder.is_symlink():
+                raise DatabaseFailed(
+                    "what is said to be the folder of this job's PostgreSQL is none", "a step of the job changed it"
+                )
+
     def end(self) -> None:
         """Stop the server where it still runs, and delete its folders. Does nothing the second time.
 
         Raises DatabaseFailed where it does not stop, or a folder is none of ours or cannot be deleted.
         """
+        self._check_folders()
         folders = (self.folder, *self.extra)
-        for folder in folders:
-            if not folder.is_absolute() or not folder.name.startswith(PREFIXES) or folder.is_symlink():
-                raise DatabaseFailed(
-                    "what is said to be the folder of this job's PostgreSQL is none", "a step of the job changed it"
-                )
-        data = self.folder / "data"
+        data = self._data
         pid = running(data)
         if pid is not None:
             _stop(lambda: running(data) == pid, pid)
@@ -53,6 +113,15 @@ class Detached:
                 raise DatabaseFailed(
                     f"{folder}, a folder of this job's PostgreSQL, cannot be deleted", f"ls -l {folder}"
                 )
+
+
+def _takes_logins(data: Path, pid: int) -> bool:
+    """Whether the server ``pid`` says that it is ready, on the last line of its own file."""
+    try:
+        lines = (data / "postmaster.pid").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return False
+    return len(lines) >= _READY_LINE and (lines[0], lines[_READY_LINE - 1].strip()) == (str(pid), "ready")
 
 
 def running(data: Path) -> int | None:

@@ -446,6 +446,41 @@ def test_a_job_with_odd_folders_and_settings(tmp_path: Path) -> None:
         assert job.process("close").code == 0
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["one of its processes", "the server"])
+def test_a_killed_postgresql_keeps_what_was_committed(tmp_path: Path, *, whole: bool) -> None:
+    """As on a machine short of memory: close waits for the server, or starts it again, and exports the rows."""
+    job = Job.make(tmp_path)
+    done = job.step("open")
+    (folder,) = set(servers(job))
+    postmaster = running(folder / "data")
+    assert postmaster is not None
+    with psycopg.connect(done.variables["VIBEY_PG_URL"], autocommit=True) as session:
+        victim = postmaster if whole else session.info.backend_pid
+        session.execute(TWO)
+        os.kill(victim, signal.SIGKILL)
+        closed = job.step("close")
+    assert closed.code == 0, closed.log
+    assert "exported 2 rows" in closed.log
+    assert ("starting it again" in closed.log) == whole
+    assert not folder.exists()
+
+
+def test_a_postgresql_that_is_gone_is_told(tmp_path: Path) -> None:
+    """One that does not start again: the failure says that the work is lost, and what to do."""
+    job = Job.make(tmp_path)
+    job.step("open")
+    (folder,) = set(servers(job))
+    pid = running(folder / "data")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    (folder / "data" / "postmaster.opts").write_text("/nonexistent/postgres")
+    closed = job.step("close")
+    assert closed.code == 1
+    assert "was ended by something else, and does not start again" in closed.summary
+    assert "run it again" in closed.summary
+    assert not folder.exists()
+
+
 def test_two_opens_at_once_leave_one_database(tmp_path: Path) -> None:
     """The later one waits, and is refused then: neither takes the other for one that was killed."""
     job = Job.make(tmp_path)

@@ -198,7 +198,8 @@ def test_programs_that_the_other_user_cannot_reach_are_copied(tmp_path: Path, mo
     stub(programs, "postgres", f'exec {original / "postgres"} "$@"')
     stub(programs, "initdb", f'exec {original / "initdb"} "$@"')
     (tmp_path / "site" / "vibey_embedded.libs").mkdir()
-    tmp_path.chmod(0o700)
+    for path in (tmp_path, *tmp_path.rglob("*")):
+        path.chmod(0o700)
     monkeypatch.syspath_prepend(tmp_path / "site")
     monkeypatch.setattr("vibey_actions.postgres.binaries.EMBEDDED_PACKAGE", "vibey_embedded")
     monkeypatch.setenv("PATH", "/nonexistent")
