@@ -101,11 +101,16 @@ class WorkflowRuns:
         return _newest(answer)
 
 
+def _started(run: Mapping[str, object]) -> object:
+    """When this attempt of a run began; an older server says only when the run was made."""
+    return run.get("run_started_at") or run.get("created_at")
+
+
 def _newest(answer: object) -> LastTick:
     """The newest run that came to an end of its own; one that was cancelled or skipped may have walked nothing."""
     listed = answer.get("workflow_runs") if isinstance(answer, dict) else None
     runs = [run for run in listed or () if isinstance(run, dict) and run.get("conclusion") in _TICKED]
-    times = [(moment, run) for run in runs if (moment := time_ms(run.get("run_started_at"))) is not None]
+    times = [(moment, run) for run in runs if (moment := time_ms(_started(run))) is not None]
     if not times:
         return LastTick()
     moment, run = max(times, key=lambda one: one[0])

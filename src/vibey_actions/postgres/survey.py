@@ -42,12 +42,16 @@ class Survey:
     def but(self, db: str, field: str, kind: str, quiet: Sequence[str]) -> Iterator[Row]:
         """The documents of a kind that are in none of the ``quiet`` statuses, by id."""
         values = {"db": db, "field": field, "kind": kind, "quiet": list(quiet)}
-        with saying("reading documents"), closing(connect(self._dsn, purpose="survey")) as connection:
-            with connection.transaction(), psycopg.ServerCursor(connection, "survey") as cursor:
-                cursor.itersize = _BATCH
-                cursor.execute(self._sql("but"), values)
-                for row in cursor:
-                    yield Row(*row)
+        with (
+            saying("reading documents"),
+            closing(connect(self._dsn, purpose="survey")) as connection,
+            connection.transaction(),
+            psycopg.ServerCursor(connection, "survey") as cursor,
+        ):
+            cursor.itersize = _BATCH
+            cursor.execute(self._sql("but"), values)
+            for row in cursor:
+                yield Row(*row)
 
     def _sql(self, block: str) -> bytes:
         return blocks("survey")[block].replace("{table}", self._table).encode()
