@@ -21,6 +21,14 @@ from vibey_actions.text import visible
 
 DEFAULT_ATTEMPTS: Final = 5
 MAX_ATTEMPTS: Final = 1000
+PREFIX: Final = "VIBEY_STATE_"
+VARIABLES: Final = tuple(
+    PREFIX + name
+    for name in (
+        "PG_URL", "REMOTE", "REPOSITORY", "BRANCH", "PATH", "KEY", "KEY_FILE", "CONFLICTS", "ATTEMPTS", "CONFIG",
+    )
+)  # fmt: skip
+"""Every variable that begins so and is read."""
 
 _OBJECT: Final = '{"customer":"mine","invoice":"theirs"}'
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -72,7 +80,8 @@ class Settings:
         if self.dsn is None:
             raise SettingError(
                 "no database is set: VIBEY_STATE_PG_URL and VIBEY_PG_URL are both empty",
-                "set VIBEY_STATE_PG_URL to the owner's connection string, postgresql://USER@HOST/DATABASE",
+                "set VIBEY_STATE_PG_URL to the owner's connection string, postgresql://USER@HOST/DATABASE; in a "
+                "workflow the step open sets it",
             )
         return self.dsn
 

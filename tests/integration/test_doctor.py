@@ -182,6 +182,20 @@ def test_what_does_not_answer_is_said_once(patient: Patient) -> None:
     assert exit_code(found) == 2
 
 
+def test_a_variable_that_nothing_reads_is_said(patient: Patient) -> None:
+    """A slip in a setting's name is named with the name that was meant; it stops nothing."""
+    (found,) = patient.found("settings", Level.NOTE, VIBEY_STATE_ATEMPTS="3")
+    assert "VIBEY_STATE_ATEMPTS" in found.text
+    assert "VIBEY_STATE_ATTEMPTS" in found.cure
+    assert exit_code(patient.findings(VIBEY_STATE_ATEMPTS="3")) == 0
+
+
+def test_a_folder_without_a_repository_is_said_once(patient: Patient) -> None:
+    """Where nothing names a repository, that is one problem, and what needs the branch was not checked."""
+    found = patient.findings(VIBEY_STATE_REPOSITORY="")
+    assert [one.check for one in found if one.level is Level.PROBLEM] == ["repository"]
+
+
 def test_no_secret_is_shown(synced: Patient, github: GitHubServer, capfd: pytest.CaptureFixture[str]) -> None:
     """Neither the key, nor the token, nor a password is in any finding, whatever is wrong."""
     nowhere = make_conninfo(synced.dsn, port=1, password="hunter2-of-the-tests")

@@ -76,8 +76,8 @@ class Facts:
         self.settings = Once("the settings cannot be used", lambda: Settings.from_env(env, cwd))
         self.config = Once("the configuration cannot be used", self._config)
         self.key = Once("there is no key to use", self._key)
-        self.remote = Once("where the branch is is not known", self._remote)
-        self.inspection = Once("which repository it is is not known", self._inspection)
+        self.remote = Once("the place of the branch is not known", self._remote)
+        self.inspection = Once("the repository is not known", self._inspection)
         self.repository = Once("the repository cannot be read", self._repository)
         self.head = Once("the branch cannot be read", self._head)
         self.sealed = Once("the sealed file cannot be had", self._sealed)
@@ -111,6 +111,8 @@ class Facts:
 
     def _remote(self) -> Remote:
         settings = self.settings()
+        if self.on_github:
+            self.inspection()  # what is wrong with the repository's name has been said there
         return open_remote(
             env=self.env,
             remote=settings.remote or "",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Final
 
 from vibey_actions import __version__
 from vibey_actions.checks.facts import Facts
 from vibey_actions.checks.finding import Finding, note, ok
 from vibey_actions.config import DEFAULT_FILE
-from vibey_actions.text import counted
+from vibey_actions.settings import PREFIX, VARIABLES
+from vibey_actions.text import counted, visible
 
 NEWEST_PYTHON: Final = (3, 14)
 
@@ -26,9 +28,14 @@ def python(_facts: Facts) -> Iterator[Finding]:
 
 
 def settings(facts: Facts) -> Iterator[Finding]:
-    """Every VIBEY_STATE_* variable."""
+    """Every VIBEY_STATE_* variable, and those that nothing reads."""
     found = facts.settings()
     yield ok("settings", f"branch {found.branch}, file {found.path}")
+    for name in sorted(set(facts.env) - set(VARIABLES)):
+        if name.startswith(PREFIX):
+            near = get_close_matches(name, VARIABLES, n=1)
+            cure = f"did you mean {near[0]}?" if near else "docs/settings.md has those that are read"
+            yield note("settings", f"{visible(name)} is set, and nothing reads it", cure)
 
 
 def configuration(facts: Facts) -> Iterator[Finding]:

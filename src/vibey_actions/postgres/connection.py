@@ -57,7 +57,10 @@ _SECRET: Final = re.compile("password|secret")
 _FUNCTION: Final = re.compile(r"PL/pgSQL function (\S+?)\(")
 # SQLSTATE classes whose primary message names objects and never quotes the content of a row.
 _SAFE_CLASSES: Final = frozenset({"08", "0A", "25", "26", "28", "2B", "3D", "3F", "42", "53", "54", "55", "57", "58"})
-_HOST_ADVICE: Final = (
+_OPTION: Final = re.compile(r"\b(?:invalid (?:\w+ value|port number)|bad value for)\b")
+"""How libpq says that an option of the DSN cannot be used: before it asks any server."""
+_HOST_ADVICE: Final = "check that PostgreSQL runs there and takes connections, and the host and port of the DSN"
+_JOB_ADVICE: Final = (
     "check that PostgreSQL runs and where: a job that runs in a container reaches a service by its label "
     "(host=postgres port=5432), a job on the virtual machine by its mapped port (host=localhost "
     "port=${{ job.services.postgres.ports[5432] }})"
@@ -264,9 +267,14 @@ def _unusable_dsn(why: str) -> SettingError:
     )
 
 
-def _unreachable(dsn: str, error: psycopg.Error) -> DatabaseFailed:
+def _unreachable(dsn: str, error: psycopg.Error) -> DatabaseFailed | SettingError:
     reason = visible(mask(" ".join(str(error).split()), dsn))
-    hint = _HOST_ADVICE
+    if option := _OPTION.search(reason):
+        return SettingError(
+            f"the database's DSN cannot be used: {reason[option.start() :]}",
+            "correct the option, or leave it out; no server was asked",
+        )
+    hint = _JOB_ADVICE if os.environ.get("GITHUB_ACTIONS") == "true" else _HOST_ADVICE
     if any(word in reason for word in ("authentication", "role ", "database ", "pg_hba", "password")):
         hint = "check user, password and database of the DSN"
     elif "FATAL" in reason:

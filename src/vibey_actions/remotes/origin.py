@@ -30,6 +30,10 @@ def discover_repository(folder: Path, api_url: str, env: Mapping[str, str]) -> s
             timeout=30,
             check=False,
         )
+    except FileNotFoundError as error:
+        raise SettingError(
+            "no repository is named, and there is no git on PATH to ask for the checkout's", f"install git, or {_HINT}"
+        ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SettingError("no repository is named, and git cannot be asked for the checkout's", _HINT) from error
     if asked.returncode != 0:

@@ -10,7 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.pooler import Pooler
-from vibey_actions.errors import DatabaseFailed, StateMoved
+from vibey_actions.errors import DatabaseFailed, SettingError, StateMoved
 from vibey_actions.postgres import connection as module
 from vibey_actions.postgres.connection import connect, saying, server_version
 from vibey_actions.postgres.server import Server, free_port
@@ -111,13 +111,40 @@ def test_an_old_server_is_refused_and_a_newer_one_used(dsn: str, monkeypatch: py
 @pytest.mark.parametrize(
     "shape", ["host={host} port={port} user=u password=s3cret", "postgresql://u:s3cret@{host}:{port}/d"]
 )
-def test_nobody_listening_gives_both_forms_of_the_address(shape: str) -> None:
+def test_nobody_listening_gives_both_forms_of_the_address(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container the host is the service's label, on the machine localhost and the mapped port (case A08)."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     with pytest.raises(DatabaseFailed, match="cannot connect to PostgreSQL") as caught:
         connect(shape.format(host="127.0.0.1", port=free_port()), purpose="test")
     assert "by its label" in caught.value.hint
     assert "localhost" in caught.value.hint
     assert "s3cret" not in caught.value.message + caught.value.hint
+
+
+def test_outside_of_a_job_the_advice_is_about_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who syncs from a terminal is not told of service containers."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    with pytest.raises(DatabaseFailed) as caught:
+        connect(f"host=127.0.0.1 port={free_port()}", purpose="test")
+    assert "job" not in caught.value.hint
+    assert "host and port" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "sslmode=maybe",
+        "target_session_attrs=any1",
+        "channel_binding=x",
+        "port=99999",
+        "gssencmode=x",
+        "connect_timeout=soon",
+    ],
+)
+def test_an_option_that_no_server_was_asked_about_is_a_setting(option: str) -> None:
+    """What libpq itself refuses stays refused however long one waits, so it is no database that cannot be reached."""
+    with pytest.raises(SettingError, match=r"cannot be used: (?:invalid|bad value)"):
+        connect(f"host=127.0.0.1 user=u password=s3cret {option}", purpose="test")
 
 
 def test_a_wrong_password_is_not_a_wrong_host(server: Server, dsn: str) -> None:

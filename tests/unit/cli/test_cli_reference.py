@@ -11,6 +11,7 @@ from vibey_actions.cli import reference
 from vibey_actions.cli.failure import OWN_CODES
 from vibey_actions.config import parse_config
 from vibey_actions.errors import SettingError, VibeyError
+from vibey_actions.settings import PREFIX, VARIABLES
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
@@ -103,6 +104,7 @@ def test_every_variable_is_documented() -> None:
     """Each setting the source reads from the environment by name has its row, and each row is read by the source."""
     literal = set(re.findall(r"""["'](VIBEY_(?:STATE_[A-Z_]+|DOCS_[A-Z_]+|PG_URL|DEBUG))["']""", SOURCE))
     assert literal == documented()
+    assert set(VARIABLES) == {name for name in documented() if name.startswith(PREFIX)}
 
 
 def test_every_key_of_the_file_is_documented_and_taken() -> None:
