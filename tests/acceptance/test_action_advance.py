@@ -157,4 +157,7 @@ jobs:
     assert [documents[name]["status"] for name in ("j-1", "j-2")] == ["done", "pending"]
     assert "1 left for the next tick" in outcome.summary()
     assert outcome.outputs("advance")["moved"] == "1"
-    assert (programs / "calls").read_text().count("put") == 2
+    calls = (programs / "calls").read_text().split()
+    assert calls.count("put") == 2
+    # Two for a tick and four for the document; the look at what is stuck takes none.
+    assert len(calls) <= 6, calls
