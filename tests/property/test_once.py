@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.property.settings import bounded
 from vibey_actions.rows.canonical import encode
 from vibey_actions.state.declaration import Rule, Table
+from vibey_actions.state.lanes import COLUMNS, KEY, Kind
 from vibey_actions.state.report import Conflict
 from vibey_actions.state.rules import Row, settle
 
@@ -16,6 +17,11 @@ rows = st.none() | st.builds(
     lambda at, v, w: encode({"at": at, "id": 1, "v": v, "w": w}),
     st.sampled_from(TIMES),
     st.sampled_from("xyz"),
+    st.sampled_from("xyz"),
+)
+documents = st.none() | st.builds(
+    lambda status, who: encode({"db": "jobs", "doc": {"type": "job", "status": status}, "id": "1", "rev": who}),
+    st.sampled_from(["pending", "running", "done", "failed"]),
     st.sampled_from("xyz"),
 )
 RULES = [(rule, Rule.REFUSE) for rule in Rule] + [(Rule.COLUMNS, rule) for rule in Rule if rule is not Rule.COLUMNS]
@@ -46,3 +52,13 @@ def test_an_append_only_row_too(base: Row, mine: Row, theirs: Row) -> None:
     if not isinstance(merged, Conflict):
         again = mine if mine == merged == base else settle(table, b"[1]", base, mine, merged)
         assert again == merged
+
+
+@bounded(300)
+@given(documents, documents, documents)
+def test_a_document_too(base: Row, mine: Row, theirs: Row) -> None:
+    """Documents of lanes, whose rule needs no more than the two rows; and they are never in conflict."""
+    table = Table("document", KEY, COLUMNS, endings={Kind("jobs", "type", "job"): frozenset({"done", "failed"})})
+    merged = mine if mine == theirs else settle(table, b"[1]", base, mine, theirs)
+    assert not isinstance(merged, Conflict)
+    assert (mine if mine == merged else settle(table, b"[1]", base, mine, merged)) == merged

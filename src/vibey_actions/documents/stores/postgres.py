@@ -9,6 +9,7 @@ import heapq
 import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from decimal import Decimal
 from itertools import groupby
 from typing import Final, NamedTuple, Protocol
 
@@ -38,6 +39,8 @@ from vibey_actions.text import shown
 _PAGE: Final = 500
 _RACES: Final = 100
 _MAX_DB_BYTES: Final = 128
+_MAX_SCALE: Final = 16_383
+"""Digits behind the point that PostgreSQL's numeric has."""
 _NUMBERED: Final = re.compile(r"([0-9]{1,12})-[0-9a-f]+")
 
 
@@ -163,7 +166,9 @@ class PostgresStore(Store):
             _check_text(text or "")
         values = [key] if key is not UNSET else keys
         asked = None if field == ID else field
-        texts = [dump(value).decode() for value in values] if asked is not None and values is not None else None
+        texts = None
+        if asked is not None and values is not None:
+            texts = [dump(value).decode() for value in values if _can_be_held(value)]
         raw = self._table.page(db, after or "", size, asked, texts)
         documents = (_parsed(row) for row in raw if row.text is not None)
         following = raw[-1].identifier if len(raw) == size else None
@@ -269,7 +274,7 @@ def _new(db: str, identifier: str, document: Document) -> tuple[Document, str]:
     content = body(document)
     try:
         return content, dump(content).decode()
-    except (NotJson, TypeError, ValueError, OverflowError):
+    except (NotJson, TypeError, ValueError, OverflowError, RecursionError):
         checked(content, f"the document {shown(identifier, 120)}")
         raise
 
@@ -289,6 +294,16 @@ def _check_text(text: str) -> None:
         unusable = "\x00" in text
     if unusable:
         raise DocumentInvalid(f"{shown(text, 120)} is no text that PostgreSQL has", "leave out NUL and half characters")
+
+
+def _can_be_held(value: object) -> bool:
+    """Whether jsonb can hold ``value``, so that a document may."""
+    if isinstance(value, str):
+        return "\x00" not in value
+    if isinstance(value, Decimal):
+        exponent = value.as_tuple().exponent
+        return isinstance(exponent, int) and exponent >= -_MAX_SCALE
+    return not isinstance(value, list) or all(map(_can_be_held, value))
 
 
 def _revision_after(revision: str | None) -> str:
