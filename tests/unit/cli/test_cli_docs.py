@@ -12,6 +12,7 @@ import pytest
 from tests.support.docs import Place, at
 from tests.support.lanes import JOB, MENTION, add, claim, read
 from vibey_actions.cli.signals import Stop
+from vibey_actions.documents.model import Document
 from vibey_actions.documents.steps.base import Ready, StepResult, Work, done, failed, unknown
 from vibey_actions.documents.stores.base import Page
 from vibey_actions.errors import StoreFailed
@@ -145,6 +146,45 @@ def test_delete_takes_one_document(place: Place) -> None:
     assert place.run("del", "j-1").out == "deleted j-1 from jobs\n"
     assert place.store.get("jobs", "j-1") is None
     assert place.run("del", "j-1").code == 1
+
+
+def test_delete_leaves_what_somebody_wrote_meanwhile(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document that moved between the look and the deletion stays."""
+    put(place)
+    get = place.store.get
+
+    def get_then_move(db: str, identifier: str) -> Document | None:
+        found = get(db, identifier)
+        assert found is not None
+        claim(place.store, JOB, found, "claim-1")
+        return found
+
+    monkeypatch.setattr(place.store, "get", get_then_move)
+    outcome = place.run("del", "j-1", "--machine", "job", "--json")
+    monkeypatch.undo()
+    assert (outcome.code, json.loads(outcome.out)["error"]["code"]) == (1, "document-conflict")
+    assert read(place.store, JOB, "j-1")["status"] == "running"
+
+
+def test_the_work_of_a_day_is_made_by_its_schedule(place: Place) -> None:
+    """A tick makes today's unit once its hour has come, and works it; a second tick of that day makes none."""
+    place.declare("machines: {daily: {}}")
+    schedule = '{"kind": "daily-schedule", "name": "digest", "hour": 8, "timeZone": "Europe/Berlin"}'
+    broken = '{"kind": "daily-schedule", "name": "broken", "hour": 8, "timeZone": "Mars/Base"}'
+    place.run("put", schedule, "--db", "daily", "--id", "s-1")
+    place.run("put", broken, "--db", "daily", "--id", "s-2")
+    outcome = place.run("advance")
+    assert "digest:2026-01-01: new -> done (done)" in outcome.out
+    assert "note: s-2 is skipped: its timeZone is unknown here" in outcome.out
+    place.run("advance")
+    assert [work.key for work in place.step.worked] == ["digest:2026-01-01:1"]
+
+
+def test_what_a_cap_left_is_said(place: Place) -> None:
+    """Nobody takes a short tick for a whole one."""
+    put(place, "j-1")
+    put(place, "j-2")
+    assert "  1 left for the next tick: 1 a tick" in place.run("advance", "--machine", "job", "--limit", "1").out
 
 
 def test_advance_says_what_is_due_then_what_it_did(place: Place) -> None:

@@ -80,6 +80,18 @@ def test_a_claim_that_stands_is_work_and_one_that_ran_out_is_stuck(case: Case) -
     assert stuck.attempts == 1
 
 
+def test_a_lease_in_a_store_of_many_clocks_is_left_alone_a_while_longer(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the sweep does not take back yet is no reason to call a person."""
+    monkeypatch.setattr(MemoryStore, "grace_ms", HOUR)
+    claim(case.store, JOB, add(case.store, JOB, "j-1", input="x"), "claim-1")
+    case.clock.pass_ms(JOB.lease_ms + HOUR)
+    assert case.listed()["j-1"].sort is Sort.WORKING
+    case.clock.pass_ms(1)
+    assert case.listed()["j-1"].sort is Sort.STUCK
+
+
 def test_a_publish_that_ran_out_is_said_to_be_unknown(case: Case) -> None:
     """A claim that nobody may take over says why."""
     claim(case.store, PUBLISH, add(case.store, PUBLISH, "p-1"), "claim-1", step="publish")
