@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from vibey_actions.rows.canonical import NotJson, decode
-
 DOCUMENT_TABLE: Final = "document"
 """Its name in a document of the state: it stands in schema public."""
 KEY: Final = ("db", "id")
@@ -60,6 +58,8 @@ def _is_end(endings: Endings, db: object, document: Mapping[str, Any]) -> bool:
 
 def _document(row: bytes) -> tuple[object, Mapping[str, Any]] | None:
     """The database and content of a row; None where it holds no document."""
+    from vibey_actions.rows.canonical import NotJson, decode  # heavy, and the declaration is read by every command
+
     try:
         values = decode(row)
         found = values.get("doc")
