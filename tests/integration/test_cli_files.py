@@ -147,7 +147,8 @@ def test_the_configuration_of_init_is_valid_with_every_key(tmp_path: Path) -> No
     rules = two[two.index("# What settles") :]
     write(tmp_path / CONFIG, re.sub(r"^profile = .*\n", "", one, flags=re.M) + rules)
     assert loaded(tmp_path).schemas == ("public", "app")
-    write(tmp_path / CONFIG, re.sub(r"^schemas = .*\n", "", one, flags=re.M) + rules)
+    assert loaded(tmp_path).documents is True
+    write(tmp_path / CONFIG, re.sub(r"^(?:schemas|documents) = .*\n", "", one, flags=re.M) + rules)
     directory = loaded(tmp_path)
     assert directory.migrations is not None
     assert directory.migrations.directory == tmp_path / "db/migrations"
@@ -186,14 +187,17 @@ def test_the_workflow_of_init_is_safe(tmp_path: Path) -> None:
 
 
 def test_init_says_what_is_left_to_do(tmp_path: Path) -> None:
-    """The owner to fill in, a key to make or the one that is there, the secret, the push, and `doctor`."""
+    """Migrations, the owner to fill in, a key to make or the one that is there, the secret, the push, and `doctor`."""
     first = run(tmp_path, "init").stdout
+    assert "where your SQL migrations are" in first
     for words in ("in place of OWNER", "state key --new", "gh secret set VIBEY_STATE_KEY", "push them", "doctor"):
         assert words in first
-    (tmp_path / "other").mkdir()
+    assert f"{tmp_path} is no git checkout" in first
+    (tmp_path / "other" / ".git").mkdir(parents=True)
     second = run(tmp_path / "other", "init", VIBEY_STATE_KEY="A" * 43).stdout
     assert "the key is in the variable VIBEY_STATE_KEY" in second
     assert "--new" not in second
+    assert "no git checkout" not in second
 
 
 def test_init_sees_a_branch_and_a_public_repository(tmp_path: Path) -> None:

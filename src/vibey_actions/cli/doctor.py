@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Check all that a sync needs, say what cures each finding; ends with 1 where one stops a sync. Writes nothing."""
+    """Check all that a sync needs, and say what cures each finding. Writes nothing.
+
+    It ends with 1 where a finding stops a sync, with 2 where that is a setting.
+    """
     from vibey_actions.checks.doctor import examine, exit_code
     from vibey_actions.checks.facts import Facts
 

@@ -30,9 +30,9 @@ def say(error: VibeyError, *, as_json: bool) -> int:
     return error.exit_code
 
 
-def usage(message: str, command: str, *, as_json: bool) -> int:
-    """Say that the command line cannot be understood. Returns the exit code."""
-    hint = f"`{command} --help` lists what it takes"
+def usage(message: str, command: str, meant: str = "", *, as_json: bool) -> int:
+    """Say that the command line cannot be understood, and what may have been ``meant``. Returns the exit code."""
+    hint = f"did you mean {meant}?" if meant else f"`{command} --help` lists what it takes"
     _say(message, hint)
     if as_json:
         console.json_line({"error": {"code": "usage", "message": message, "hint": hint}})

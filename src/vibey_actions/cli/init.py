@@ -56,14 +56,17 @@ def init(
         WORKFLOW_FILE: _template("vibey-state.yml").replace(ANY_OWNER, action).replace(THEIR_WORK, FIRST_WORK),
     }
     kept = [name for name, text in files.items() if not _written(root, name, text)]
-    _say_next(_known(), declared=public, named=action != ANY_OWNER)
+    _say_next(root, _known(), declared=public, named=action != ANY_OWNER)
     if kept:
         raise typer.Exit(1)
 
 
-def _say_next(known: Known, *, declared: bool, named: bool) -> None:
+def _say_next(root: Path, known: Known, *, declared: bool, named: bool) -> None:
     console.out()
     console.out("next:")
+    if not (root / ".git").exists():
+        console.out(f"  - {root} is no git checkout: move the files to the top of your repository")
+    console.out(f"  - say in {DEFAULT_FILE} where your SQL migrations are: they make the tables of a job's database")
     if not named:
         console.out(f"  - write the owner of the action's repository into {WORKFLOW_FILE}, in place of OWNER")
     _say_key(known)

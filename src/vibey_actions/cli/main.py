@@ -44,13 +44,20 @@ _COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "forget-table": forget_table,
     "key": key,
 }
+
+
+def _add(group: typer.Typer, name: str, command: Callable[..., None], **settings: object) -> None:
+    """A command of ``group``. Its first sentence stands in the list whole, which typer would cut at the line's end."""
+    sentence = " ".join((command.__doc__ or "").split()).partition(". ")[0].rstrip(".") + "."
+    group.command(name, short_help=sentence, context_settings=settings or None)(command)
+
+
 for _name, _command in _COMMANDS.items():
-    state.command(_name)(_command)
+    _add(state, _name, _command)
 docs = typer.Typer(rich_markup_mode=None, add_completion=False)
 app.add_typer(docs, name="docs", help="Work documents, and the lanes that walk them.")
 for _name, _command in DOCS.items():
-    docs.command(_name)(_command)
-app.command("migrate")(migrate)
+    _add(docs, _name, _command)
 steps = typer.Typer(rich_markup_mode=None, add_completion=False)
 app.add_typer(steps, name="action", help="The steps of the GitHub action.", hidden=True)
 for _name, _step in {
@@ -60,18 +67,19 @@ for _name, _step in {
     "run": action.run,
     "advance": action.advance,
 }.items():
-    steps.command(_name)(_step)
-app.command("init")(init)
-app.command("doctor")(doctor)
+    _add(steps, _name, _step)
+_add(app, "init", init)
+_add(app, "doctor", doctor)
+_add(app, "migrate", migrate)
 remotes = typer.Typer(rich_markup_mode=None, add_completion=False)
 app.add_typer(remotes, name="remote", help="Commands on a GitHub runner, with the state open.")
-remotes.command("run", context_settings={"allow_interspersed_args": False})(remote.run)
+_add(remotes, "run", remote.run, allow_interspersed_args=False)
 services = typer.Typer(rich_markup_mode=None, add_completion=False)
 app.add_typer(services, name="service", help="The sync as a service of this machine.")
-services.command("install")(service.install)
-services.command("status")(service.status)
-services.command("uninstall")(service.uninstall)
-services.command("run")(service.run)
+_add(services, "install", service.install)
+_add(services, "status", service.status)
+_add(services, "uninstall", service.uninstall)
+_add(services, "run", service.run)
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001
@@ -125,12 +133,19 @@ def _command_line(arguments: Sequence[str], *, as_json: bool) -> int:
     except _USAGE as error:
         context_of_error = error.ctx
         path = context_of_error.command_path if context_of_error is not None else PROGRAM
-        return failure.usage(error.format_message(), path, as_json=as_json)
+        return failure.usage(error.format_message(), path, _meant(path, arguments), as_json=as_json)
     except Exception as error:
         if isinstance(error, OSError) and "--help" in arguments:
             raise console.OutputFailed(error) from error
         return failure.internal(error, as_json=as_json)
     return 0
+
+
+def _meant(path: str, arguments: Sequence[str]) -> str:
+    """The commands that a word behind the program's name may stand for, where their group was left out."""
+    word = next(iter(arguments), "")
+    groups = {"state": _COMMANDS, "docs": DOCS} if path == PROGRAM else {}
+    return " or ".join(f"`{PROGRAM} {group} {word}`" for group, names in groups.items() if word in names)
 
 
 def _output_failed(error: console.OutputFailed) -> int:

@@ -27,11 +27,13 @@ _STAMP: Final = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ?")
 def run(
     *,
     words: Annotated[
-        list[str], typer.Argument(metavar="COMMAND", help="The command; several words are quoted for the shell.")
+        list[str],
+        typer.Argument(
+            metavar="COMMAND",
+            help="The command, behind -- where it has options; several words are quoted for the shell.",
+        ),
     ],
-    workflow: Annotated[
-        str, typer.Option("--workflow", metavar="FILE", help=f"The workflow that runs it; {WORKFLOW} if left out.")
-    ] = WORKFLOW,
+    workflow: Annotated[str, typer.Option("--workflow", metavar="FILE", help="The workflow that runs it.")] = WORKFLOW,
     ref: Annotated[
         str, typer.Option("--ref", metavar="REF", help="The branch or tag to run on; the default branch if left out.")
     ] = "",

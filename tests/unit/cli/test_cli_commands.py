@@ -343,6 +343,21 @@ def test_migrate(engine: Engine, run: Run) -> None:
     assert json.loads(run("migrate", "--json").out) == {"applied": ["a"], "versions": ["a"]}
 
 
+def test_a_list_of_commands_holds_whole_sentences(run: Run) -> None:
+    """What a command does is not cut at the end of the line."""
+    for group in ([], ["state"], ["docs"], ["service"], ["remote"]):
+        listed = run(*group, "--help").out
+        assert "Commands:" in listed
+        assert "..." not in listed.partition("Commands:")[2]
+
+
+def test_a_command_without_its_group_is_told_where_it_is(run: Run) -> None:
+    """Who leaves out `state` or `docs` gets the whole command; any other word gets the help."""
+    assert run("sync").err.splitlines()[-1] == "hint: did you mean `vibey-actions state sync`?"
+    assert "`vibey-actions state status` or `vibey-actions docs status`" in run("status").err
+    assert run("state", "nosuch").err.splitlines()[-1] == "hint: `vibey-actions state --help` lists what it takes"
+
+
 def test_version(run: Run) -> None:
     """--version prints name and version."""
     assert run("--version") == Outcome(0, f"vibey-actions {__version__}\n", "")

@@ -12,7 +12,10 @@ from vibey_actions.cli.options import Json
 
 
 def doctor(*, as_json: Json = False) -> None:
-    """Check all that a tick needs, say what cures each finding; ends with 1 where one stops a tick. Writes nothing."""
+    """Check all that a tick needs, and say what cures each finding. Writes nothing.
+
+    It ends with 1 where a finding stops a tick, with 2 where that is a setting.
+    """
     from vibey_actions.checks.doctor import exit_code
     from vibey_actions.checks.lanes import examine
 
