@@ -53,6 +53,11 @@ class Setup:
         return bool(self.declared.named)
 
     @property
+    def is_copy(self) -> bool:
+        """Whether what is read is a copy of the documents, level with them as of its last sync."""
+        return self.kind is Kind.SEALED
+
+    @property
     def place(self) -> str:
         """Where the documents are, for a person."""
         places = {Kind.POSTGRES: "a PostgreSQL database", Kind.SEALED: "the sealed state"}

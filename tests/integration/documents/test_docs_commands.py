@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
@@ -43,6 +43,7 @@ class Bench:
     folder: Path
     dsn: str
     said: str = ""
+    more: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         (self.folder / ".github").mkdir(parents=True)
@@ -53,7 +54,7 @@ class Bench:
     @property
     def environment(self) -> dict[str, str]:
         home = {"HOME": str(self.folder), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-        return {**home, "VIBEY_STATE_PG_URL": self.dsn}
+        return {**home, "VIBEY_STATE_PG_URL": self.dsn, **self.more}
 
     def run(self, *arguments: str, expect: int = 0) -> str:
         """What ``docs ARGUMENTS`` prints on stdout; it has to end with ``expect``."""
@@ -175,6 +176,20 @@ def test_doctor_looks_at_everything_a_tick_needs(bench: Bench) -> None:
     assert levels == {"machines": "ok", "store": "ok", "steps": "ok", "ticks": "note", "documents": "ok"}
     (bench.folder / "work.sh").unlink()
     assert "problem  steps: " in bench.run("doctor", expect=2)
+
+
+def test_doctor_looks_for_the_client_of_a_vibe(bench: Bench, tmp_path: Path) -> None:
+    """One that is missing is said with how to get it; one that is there is named, and a missing credential noted."""
+    (bench.folder / ".github" / "vibey-docs.yml").write_text("store: {vibe: maker/hub}\n" + DECLARED)
+    (bench.folder / "client").write_text("#!/bin/sh\necho '[]'\n")
+    (bench.folder / "client").chmod(0o755)
+    bench.more = {"VIBEY_DOCS_CLIENT": "gone"}
+    assert "problem  client: the client vibes-diy was not found" in bench.run("doctor", expect=2)
+    bench.more = {"VIBEY_DOCS_CLIENT": "client", "GITHUB_REPOSITORY": "a/b", "GITHUB_API_URL": "http://127.0.0.1:9"}
+    told = json.loads(bench.run("doctor", "--json"))["findings"]
+    levels = [(finding["check"], finding["level"]) for finding in told]
+    assert levels[:4] == [("machines", "ok"), ("client", "ok"), ("client", "note"), ("store", "ok")]
+    assert ("ticks", "unknown") in levels
 
 
 def test_doctor_goes_on_after_a_database_that_is_away(bench: Bench) -> None:

@@ -39,6 +39,8 @@ def status(
 
     with session.working() as service:
         found = service.status(service.setup.chosen(machine or ()), stuck_after * _HOUR)
+        if service.setup.is_copy:
+            console.note("this is as of this database's last sync; `vibey-actions state sync` brings it level")
     if html is not None:
         from vibey_actions.documents.status_html import page
 
