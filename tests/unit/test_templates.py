@@ -79,3 +79,13 @@ def test_a_template_uses_us_at_the_moving_tag_and_others_by_commit(path: Path) -
         assert re.fullmatch(
             rf"{render.TOOL}(/\.github/workflows/[a-z-]+\.yml)?@v1|actions/[a-z-]+@[0-9a-f]{{40}}", used
         )
+
+
+@WORKFLOWS
+def test_a_pull_request_leaves_the_state_as_it_is(path: Path) -> None:
+    """Where a workflow runs for pull requests too, it exports and pushes nothing in them."""
+    workflow = render.load(path.read_text("utf-8"))
+    closing = [step for step, _ in uses(workflow) if step.get("with", {}).get("step") == "close"]
+    if "pull_request" in workflow["on"]:
+        assert closing
+        assert all("github.event_name != 'pull_request'" in step["if"] for step in closing)

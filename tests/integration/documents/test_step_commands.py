@@ -272,6 +272,15 @@ def test_a_command_that_cannot_work_is_found_when_the_lane_starts(
         walker.lane()
 
 
+def test_a_program_that_may_not_be_executed_is_told_apart(tmp_path: Path) -> None:
+    """A file that is there is not said to be missing; the hint is the command that mends it."""
+    (tmp_path / "work.sh").write_text("#!/bin/sh\n")
+    walker = Walk(with_settings(JOB, command=["./work.sh"]), tmp_path, {"PATH": os.environ["PATH"]})
+    with pytest.raises(MachineInvalid, match="may not be executed") as caught:
+        walker.lane()
+    assert "chmod +x ./work.sh" in caught.value.hint
+
+
 def _gone(pid: int) -> bool:
     """Whether a process ends; one that was killed may still wait to be collected."""
     deadline = time.monotonic() + 20

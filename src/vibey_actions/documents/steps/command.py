@@ -277,6 +277,11 @@ def _findable(command: tuple[str, ...], part: Part, root: Path, path: str | None
     """``command`` with the program's place: a typing error is found before a document pays for it."""
     name = command[0]
     found = shutil.which(str(root / name)) if "/" in name else shutil.which(name, path=path or os.defpath)
+    if found is None and "/" in name and (root / name).is_file():
+        raise MachineInvalid(
+            f"{part.file}: with.command: {shown(name, 120)} may not be executed",
+            f"chmod +x {shown(name, 120)}, and commit that",
+        )
     if found is None:
         raise MachineInvalid(
             f"{part.file}: with.command: there is no program {shown(name, 120)}",
