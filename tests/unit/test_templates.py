@@ -87,5 +87,4 @@ def test_a_pull_request_leaves_the_state_as_it_is(path: Path) -> None:
     workflow = render.load(path.read_text("utf-8"))
     closing = [step for step, _ in uses(workflow) if step.get("with", {}).get("step") == "close"]
     if "pull_request" in workflow["on"]:
-        assert closing
         assert all("github.event_name != 'pull_request'" in step["if"] for step in closing)
