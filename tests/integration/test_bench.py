@@ -9,8 +9,10 @@ import pytest
 
 from bench.commands import DUMP, PUSH
 from bench.core import measure_core
+from bench.documents import Walk, documents_table, measure_documents
 from bench.measure import Failed, Run, measure
 from bench.report import commands_table, core_table
+from vibey_actions.postgres.server import Server
 
 HERE = "x = bytearray(b'x') * 100_000_000; import time; time.sleep(.3)"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HERE!r}])"
@@ -52,3 +54,18 @@ def test_the_core_s_run_merges_what_it_made(tmp_path: Path) -> None:
     assert figures["rows"] == 3000
     assert "| 3,000 (1x) | 2 MB |" in core_table({"1x": figures})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_lanes_are_walked_to_their_end() -> None:
+    """A small run of the lanes' benchmark works every waiting document, beside finished ones and without."""
+    with Server(durable=False) as own:
+        walks = measure_documents(own, 1, waiting=20, finished=50, workers=(2,))
+    assert [(walk.finished, walk.workers, walk.transitions) for walk in walks] == [(0, 2, 40), (50, 2, 40)]
+
+
+def test_lanes_that_are_too_slow_are_said() -> None:
+    """Too few transitions, and fewer beside finished documents than without, are marked for the best number of workers."""
+    missed = documents_table([Walk(0, 2, 1900, 1.0), Walk(1000, 2, 1700, 1.0), Walk(0, 1, 10, 1.0)])
+    assert "| 2 | 0 | 1,900 | 1,900 - 1,900 | 2,000 (MISSED) |" in missed
+    assert missed.count("MISSED") == 2
+    assert "MISSED" not in documents_table([Walk(0, 2, 2400, 1.0), Walk(1000, 2, 2300, 1.0)])

@@ -66,6 +66,12 @@ def test_every_key_is_read() -> None:
     )
 
 
+@pytest.mark.parametrize(("text", "documents"), [("", None), ("documents = true", True), ("documents = false", False)])
+def test_documents_may_be_in_the_state_or_not(text: str, documents: bool | None) -> None:  # noqa: FBT001
+    """The key says so either way; left out, their first use decides."""
+    assert parse(f"[state]\n{text}").documents is documents
+
+
 @pytest.mark.parametrize("text", ["", "[state]", "[migrations]", "[tables]", "[tables.customer]", "# nothing"])
 def test_every_key_is_optional(text: str) -> None:
     """A file without keys means what no file means."""
@@ -136,6 +142,10 @@ def test_a_wrong_type_is_refused(text: str, words: tuple[str, ...]) -> None:
         ('[state]\nexclude = ["a", "b", "a"]', ("state.exclude", "a twice")),
         ('[state]\nexclude = [""]', ("state.exclude", "empty name")),
         ('[state]\nexclude = ["a"]\n[tables.a]', ("a is excluded", "tables.a")),
+        ('[state]\ndocuments = "yes"', ("state.documents", "true or false")),
+        ('[state]\ndocuments = true\nprofile = "vibey"', ("state.documents", "state.profile", "public.document")),
+        ('[state]\ndocuments = true\nexclude = ["document"]', ("state.documents", "state.exclude")),
+        ('[state]\ndocuments = true\nschemas = ["app"]', ("state.documents", "state.schemas")),
         ('[tables.customer]\nconflict = "newset"', ("tables.customer.conflict", "newset")),
         ('[tables.customer]\nconflict = "newest"', ("tables.customer", "newest-by")),
         ('[tables.audit]\nappend-only = true\nconflict = "mine"', ("tables.audit", "append-only")),
