@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from vibey_actions.documents import program
-from vibey_actions.documents.model import ID, Document, body, checked, dump, number
+from vibey_actions.documents.model import ID, Document, body, check_id, checked, dump, id_of, number
 from vibey_actions.errors import (
     DocumentConflict,
     DocumentDenied,
@@ -53,6 +53,13 @@ _NOT_SENT: Final = ("WebSocket error", "WebSocket is not defined", "Invalid JSON
 _LOST: Final = ("WebSocket closed", "Request idle", "Response schema mismatch")
 
 
+class Rows(NamedTuple):
+    """What a query gave: ``documents``, and what could not be read as one, by its id, or else by its place."""
+
+    documents: list[Document]
+    unreadable: tuple[str, ...] = ()
+
+
 class Client(Protocol):
     """Whole documents of one vibe, read and written one at a time. ``deadline`` is in seconds."""
 
@@ -60,7 +67,7 @@ class Client(Protocol):
         """The document with ``_id``, exactly; None where it is absent. Raises StoreFailed for a read that failed."""
         ...
 
-    def query(self, db: str, deadline: float | None = None) -> list[Document]:
+    def query(self, db: str, deadline: float | None = None) -> Rows:
         """The documents of a database, as many as one reply holds. Raises StoreFailed."""
         ...
 
@@ -102,13 +109,14 @@ class VibesClient:
             raise StoreFailed(f"{what} failed: the client answered with another document", _AGAIN)
         return checked(document, what)
 
-    def query(self, db: str, deadline: float | None = None) -> list[Document]:
+    def query(self, db: str, deadline: float | None = None) -> Rows:
         what = f"the query of {shown(db, 80)}"
         # By _id alone: a field that holds an object in one document breaks the query for all of them.
         answer = _answer(self._db("query", db, "--admin", ID, deadline=deadline), what, _not_read, _any_json)
         if not isinstance(answer, list):
             raise StoreFailed(f"{what} failed: the client answered with something that is no list of documents", _AGAIN)
-        return [row for row in answer if _usable(row)]
+        unreadable = [_name(row, place) for place, row in enumerate(answer, 1) if not _usable(row)]
+        return Rows([row for row in answer if _usable(row)] if unreadable else answer, tuple(unreadable))
 
     def put(self, db: str, identifier: str, document: Document, deadline: float | None = None) -> None:
         what = f"the write of {shown(identifier, 120)} to {shown(db, 80)}"
@@ -260,9 +268,15 @@ def _any_json(text: bytes) -> object:
 
 def _usable(row: object) -> bool:
     try:
-        return isinstance(row, dict) and isinstance(row.get(ID), str) and bool(checked(row, "a document"))
+        return isinstance(row, dict) and bool(check_id(id_of(row)) and checked(row, "a document"))
     except DocumentInvalid:
         return False
+
+
+def _name(row: object, place: int) -> str:
+    """A row that is no document, for a person."""
+    identifier = row.get(ID) if isinstance(row, dict) else None
+    return shown(identifier, 80) if isinstance(identifier, str) and identifier else f"row {place}"
 
 
 def _is_absence(err: bytes, identifier: str) -> bool:

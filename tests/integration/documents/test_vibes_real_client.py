@@ -53,7 +53,7 @@ def test_a_document_is_written_read_found_and_deleted(server: VibesServer, clien
     assert server.vibe.documents == {("requests", ID): document}
     assert client.get("requests", ID) == {**document, "_id": ID}
     server.vibe.documents["requests", "other"] = {"status": {"an": "object"}}
-    assert [row["_id"] for row in client.query("requests")] == [ID, "other"]
+    assert [row["_id"] for row in client.query("requests").documents] == [ID, "other"]
     client.delete("requests", ID)
     assert client.get("requests", ID) is None
     asked = {

@@ -379,6 +379,22 @@ def test_a_flood_of_misleading_ids_costs_no_flood_of_reads(site: Site) -> None:
     assert "more than one document" in store.doubts[0]
 
 
+def test_documents_that_cannot_be_read_are_said_and_hold_up_no_others(site: Site) -> None:
+    """What a query could not read is named; ids that are none, or whose own document fails, stop no other's work."""
+    waiting(site, "a", "b", "c", "d", "good")
+    for one, misleading in (("a", ""), ("b", ""), ("c", "broken"), ("d", "broken")):
+        site.vibe.documents[JOB.db, one]["_id"] = misleading
+    store, client = site.worker()
+    client.unreadable = ["half"]
+    client.faults.arm(Fault.BROKEN, "get")
+    assert [one["_id"] for one in store.query(JOB.db).documents] == ["good"]
+    said = " ".join(store.doubts)
+    for name in ("half", "more than one document says that it is : ", "says that it is broken: "):
+        assert name in said
+    report = Lane(JOB, store, {"command": FakeStep()}).tick()
+    assert [(event.identifier, event.what) for event in report.events] == [("good", What.DONE)]
+
+
 def test_a_large_database_is_read_document_by_document(site: Site) -> None:
     """Beyond a megabyte a look at one document does not fetch all of them."""
     waiting(site, "m1")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.vibes_server.faults import Fault, Faults
 from tests.support.vibes_server.vibe import Forbidden, Vibe
-from vibey_actions.documents.client import check_db, script_text
+from vibey_actions.documents.client import Rows, check_db, script_text
 from vibey_actions.documents.model import Document
 from vibey_actions.errors import DocumentConflict, DocumentDenied, OutcomeUnknown, StoreFailed
 from vibey_actions.rows.canonical import decode
@@ -18,22 +18,24 @@ UNDONE = {Fault.SILENT, Fault.CLOSES}
 
 
 class DirectClient:
-    """``calls`` lists what was asked; ``before`` runs ahead of each call and gets its kind and its deadline."""
+    """``calls`` lists what was asked; ``before`` runs ahead of each call and gets its kind and its deadline.
+    ``unreadable`` is what queries give besides documents."""
 
     def __init__(self, vibe: Vibe, before: Callable[[str, float | None], None] = lambda _kind, _deadline: None) -> None:
         self.vibe = vibe
         self.before = before
         self.faults = Faults()
         self.calls: list[str] = []
+        self.unreadable: list[str] = []
 
     def get(self, db: str, identifier: str, deadline: float | None = None) -> Document | None:
         self._begin("get", db, deadline)
         found = self.vibe.get(db, identifier)
         return None if found is None else _read({**found, "_id": identifier})
 
-    def query(self, db: str, deadline: float | None = None) -> list[Document]:
+    def query(self, db: str, deadline: float | None = None) -> Rows:
         self._begin("query", db, deadline)
-        return [_read(row) for row in self.vibe.query(db)[0]]
+        return Rows([_read(row) for row in self.vibe.query(db)[0]], tuple(self.unreadable))
 
     def put(self, db: str, identifier: str, document: Document, deadline: float | None = None) -> None:
         fault = self._begin("put", db, deadline)

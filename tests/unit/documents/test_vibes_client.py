@@ -110,11 +110,17 @@ def test_an_absent_document_is_none(identifier: str) -> None:
 
 
 def test_one_unusable_document_hides_no_other() -> None:
-    """A text that no other program could hold, an id that is none: the rest of a query is read all the same."""
-    rows = b'[{"_id": "a", "n": 1.50}, {"_id": "b", "t": "\\ud800"}, {"_id": {"x": 1}}, 7, {"_id": "c"}]'
-    read = client(0, rows).query("requests")
+    """A text that no other program could hold, an id that is none, endless lists: the rest of a query is read all the
+    same, and what was left out is named."""
+    deep = b"[" * 300 + b"]" * 300
+    rows = (
+        b'[{"_id": "a", "n": 1.50}, {"_id": "b", "t": "\\ud800"}, {"_id": {"x": 1}}, 7, {"_id": ""}, {"_id": "c"},'
+        b'{"_id": "\\u001b[31m", "deep": ' + deep + b"}]"
+    )
+    read, unreadable = client(0, rows).query("requests")
     assert [row["_id"] for row in read] == ["a", "c"]
     assert read[0]["n"] == Decimal("1.5")
+    assert unreadable == ("b", "row 3", "row 4", "row 5", "\\x1b[31m")
 
 
 def test_a_query_that_is_no_list_is_refused() -> None:

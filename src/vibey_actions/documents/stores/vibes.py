@@ -43,6 +43,7 @@ from vibey_actions.documents.stores.selection import MAX_PAGE, UNSET, Selection,
 from vibey_actions.errors import (
     DocumentConflict,
     DocumentDenied,
+    DocumentInvalid,
     OutcomeUnknown,
     SettingError,
     StoreFailed,
@@ -85,12 +86,12 @@ class VibesStore(Store):
         self._monotonic = monotonic
         self._sleep = sleep
         self._recent = Recent(monotonic)
-        self._doubts: dict[str, str] = {}
+        self._doubts: dict[str, list[str]] = {}
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What a report should say about reads that may not have shown everything; one line each."""
-        return tuple(self._doubts.values())
+        return tuple(doubt for doubts in self._doubts.values() for doubt in doubts)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -191,22 +192,32 @@ class VibesStore(Store):
 
     def _read_all(self, db: str) -> None:
         at = self._monotonic()
-        rows = self._client.query(db)
+        rows, unreadable = self._client.query(db)
         doubled = self._recent.keep_all(db, at, rows)
-        self._doubts.pop(db, None)
-        if len(rows) >= MAX_PAGE:
-            self._doubts[db] = (
-                f"the database {db} answered with {len(rows)} documents: the client reads one page, and what is beyond "
-                "it is not seen; delete finished documents, or keep them in another database"
+        self._doubts[db] = doubts = []
+        if len(rows) + len(unreadable) >= MAX_PAGE:
+            doubts.append(
+                f"the database {db} answered with {len(rows) + len(unreadable)} documents: the client reads one page, "
+                "and what is beyond it is not seen; delete finished documents, or keep them in another database"
+            )
+        if unreadable:
+            listed = ", ".join(unreadable[:_MOST_DOUBTS])
+            doubts.append(
+                f"{len(unreadable)} of the documents in the database {db} cannot be read, so no lane sees them (half a "
+                f"character, no id, or nested too deeply): {listed}"
             )
         if len(doubled) > _MOST_DOUBTS:
-            self._doubts[db] = (
+            doubts.append(
                 f"{len(doubled)} ids in the database {db} belong to more than one document, since a document's own _id "
                 "says another id than it is stored under; none of these is seen"
             )
             return
         for identifier in sorted(doubled):
-            self.get(db, identifier)
+            try:
+                self.get(db, identifier)
+            except (DocumentInvalid, StoreFailed) as error:
+                # Whoever may write documents could otherwise hold up all the others with two of them.
+                doubts.append(f"more than one document says that it is {shown(identifier, 80)}: {error.message}")
 
     def _look(self, db: str, identifier: str) -> Document | None:
         """The document as it is now. Where a small database was read before, all of it is, for what follows."""
