@@ -18,7 +18,7 @@ from vibey_actions.postgres.migrate import migrate
 from vibey_actions.postgres.store import PgStore
 from vibey_actions.remotes.base import Remote
 from vibey_actions.remotes.cache import default_cache_folder
-from vibey_actions.remotes.open import open_remote
+from vibey_actions.remotes.open import remote_of
 from vibey_actions.remotes.standing import StandingRemote
 from vibey_actions.settings import Settings
 from vibey_actions.state.checked import CheckedFiles
@@ -99,17 +99,7 @@ class Operations:
 
     @cached_property
     def _remote(self) -> Remote:
-        settings = self.settings
-        return open_remote(
-            env=self.env,
-            remote=settings.remote or "",
-            repository=settings.repository or "",
-            branch=settings.branch,
-            path=settings.path,
-            api_url=self.env.get("GITHUB_API_URL", ""),
-            folder=settings.cwd,
-            notice=self.notice,
-        )
+        return remote_of(self.settings, self.env, notice=self.notice)
 
     @property
     def remote(self) -> str:

@@ -13,7 +13,7 @@ from vibey_actions.config import Config, load_config
 from vibey_actions.errors import VibeyError
 from vibey_actions.keys import FoundKey, KeyStore
 from vibey_actions.remotes.base import Remote
-from vibey_actions.remotes.open import open_inspection, open_remote
+from vibey_actions.remotes.open import open_inspection, remote_of
 from vibey_actions.settings import Settings
 from vibey_actions.state.document import DocumentReader
 from vibey_actions.state.documents import reopen
@@ -110,18 +110,9 @@ class Facts:
         return found
 
     def _remote(self) -> Remote:
-        settings = self.settings()
         if self.on_github:
             self.inspection()  # what is wrong with the repository's name has been said there
-        return open_remote(
-            env=self.env,
-            remote=settings.remote or "",
-            repository=settings.repository or "",
-            branch=settings.branch,
-            path=settings.path,
-            api_url=self.env.get("GITHUB_API_URL", ""),
-            folder=settings.cwd,
-        )
+        return remote_of(self.settings(), self.env)
 
     def _inspection(self) -> Inspection:
         settings = self.settings()

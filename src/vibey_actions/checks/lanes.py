@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from vibey_actions.checks.finding import Finding, note, ok, problem, unknown
+from vibey_actions.checks.workflows import FOLDER, SCHEDULE, workflow_files
 from vibey_actions.documents.machine import Machine
 from vibey_actions.documents.status import Sort, age
 from vibey_actions.errors import VibeyError
@@ -19,11 +20,8 @@ from vibey_actions.lanes.service import Service
 from vibey_actions.lanes.setup import Kind, Setup, read_setup
 from vibey_actions.text import shown
 
-_FOLDER: Final = Path(".github/workflows")
 _TICKS: Final = re.compile(r"^[^#\n]*(?:step:\s*[\"']?advance|advance-docs\.yml@|docs advance)", re.M)
-_SCHEDULE: Final = re.compile(r"^\s*schedule:", re.M)
 _OLD_TICK_MS: Final = 24 * 60 * 60 * 1000
-_MOST: Final = 1 << 20
 
 
 class NotKnown(Exception):
@@ -143,29 +141,18 @@ def _workflow(facts: Facts) -> Iterator[Finding]:
     root = facts.setup.root
     if not (root / ".git").exists():
         return
-    found = dict(_ticking(root / _FOLDER))
+    found = {name: text for name, text in workflow_files(root / FOLDER) if _TICKS.search(text)}
     if not found:
         yield note(
             "workflow",
-            f"no workflow in {shown(str(root / _FOLDER))} ticks",
+            f"no workflow in {shown(str(root / FOLDER))} ticks",
             "copy workflows-templates/advance-docs.yml there",
         )
     for name, text in found.items():
-        if _SCHEDULE.search(text):
+        if SCHEDULE.search(text):
             yield ok("workflow", f"{shown(name, 80)} ticks on a schedule")
         else:
             yield note("workflow", f"{shown(name, 80)} ticks and has no schedule", "add one: on: schedule: - cron: ...")
-
-
-def _ticking(folder: Path) -> Iterator[tuple[str, str]]:
-    try:
-        for path in sorted(path for path in folder.iterdir() if path.suffix in {".yml", ".yaml"} and path.is_file()):
-            with path.open("rb") as file:
-                text = file.read(_MOST).decode("utf-8", "replace")
-            if _TICKS.search(text):
-                yield path.name, text
-    except OSError:
-        return
 
 
 CHECKS: Final[tuple[tuple[str, Callable[[Facts], Iterator[Finding]]], ...]] = (

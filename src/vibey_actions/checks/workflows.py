@@ -19,7 +19,7 @@ _WRITES: Final = re.compile(
 )
 _MAY_WRITE: Final = re.compile(r"^[^#\n]*(?:contents:\s*[\"']?write|permissions:\s*[\"']?write-all)", re.M)
 _OPENS: Final = re.compile(r"^[^#\n]*(?:step:\s*[\"']?(?:open|write-back|close)|state-write\.yml@|state sync)", re.M)
-_SCHEDULE: Final = re.compile(r"^\s*schedule:", re.M)
+SCHEDULE: Final = re.compile(r"^\s*schedule:", re.M)
 
 
 def workflows(facts: Facts) -> Iterator[Finding]:
@@ -27,7 +27,7 @@ def workflows(facts: Facts) -> Iterator[Finding]:
     root = facts.settings().root
     if not (root / ".git").exists():
         return
-    found = dict(_naming_us(root / FOLDER))
+    found = {name: text for name, text in workflow_files(root / FOLDER) if "vibey-actions" in text}
     if not found:
         yield note(
             "workflows",
@@ -41,14 +41,14 @@ def workflows(facts: Facts) -> Iterator[Finding]:
         yield from _on_github(facts, found)
 
 
-def _naming_us(folder: Path) -> Iterator[tuple[str, str]]:
+def workflow_files(folder: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of every workflow in ``folder``; none where it cannot be read."""
     try:
         files = sorted(path for path in folder.iterdir() if path.suffix in {".yml", ".yaml"} and path.is_file())
         for path in files:
             with path.open("rb") as file:
                 text = file.read(_MOST).decode("utf-8", "replace")
-            if "vibey-actions" in text:
-                yield path.name, text
+            yield path.name, text
     except OSError:
         return
 
@@ -70,7 +70,7 @@ def _wanting(name: str, text: str) -> Iterator[Finding]:
 
 def _on_github(facts: Facts, found: dict[str, str]) -> Iterator[Finding]:
     yield from _secret(facts)
-    scheduled = [name for name, text in found.items() if _SCHEDULE.search(text)]
+    scheduled = [name for name, text in found.items() if SCHEDULE.search(text)]
     if scheduled and not facts.repository().private:
         yield note(
             "workflows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import typer
@@ -20,31 +21,38 @@ def doctor(*, as_json: Json = False) -> None:
 
     It ends with 1 where a finding stops a sync, with 2 where that is a setting.
     """
-    from vibey_actions.checks.doctor import examine, exit_code
+    from vibey_actions.checks.doctor import examine
     from vibey_actions.checks.facts import Facts
 
-    findings = []
     with Facts(os.environ, session.working_folder()) as facts:
-        for finding in examine(facts):
-            findings.append(finding)
-            if not as_json:
-                say_finding(finding)
+        say_findings(examine(facts), "a sync", as_json=as_json)
+
+
+def say_findings(found: Iterable[Finding], what: str, *, as_json: bool) -> None:
+    """Each finding as it is found, and whether any stops ``what``. Raises typer.Exit where one does."""
+    from vibey_actions.checks.doctor import exit_code
+
+    findings = []
+    for finding in found:
+        findings.append(finding)
+        if not as_json:
+            _say_finding(finding)
     if as_json:
-        console.json_line({"findings": [finding_object(finding) for finding in findings]})
+        console.json_line({"findings": [_as_object(finding) for finding in findings]})
     else:
-        say_sum(findings, "a sync")
+        _say_sum(findings, what)
     if code := exit_code(findings):
         raise typer.Exit(code)
 
 
-def say_finding(finding: Finding) -> None:
+def _say_finding(finding: Finding) -> None:
     """One finding, and what cures it."""
     console.out(f"{finding.level.value:8} {finding.check}: {finding.text}")
     if finding.cure:
         console.out(f"{'':8} -> {finding.cure}")
 
 
-def say_sum(findings: list[Finding], what: str) -> None:
+def _say_sum(findings: list[Finding], what: str) -> None:
     """How many findings stop ``what``, and how many checks could not be made."""
     counts = {
         level: sum(finding.level.value == level for finding in findings) for level in ("problem", "unknown", "note")
@@ -58,6 +66,6 @@ def say_sum(findings: list[Finding], what: str) -> None:
         console.out(f"{counted(counts['unknown'], 'check')} could not be made")
 
 
-def finding_object(finding: Finding) -> dict[str, str]:
+def _as_object(finding: Finding) -> dict[str, str]:
     """A finding as ``--json`` gives it."""
     return {"check": finding.check, "level": finding.level.value, "text": finding.text, "cure": finding.cure}

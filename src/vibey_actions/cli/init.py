@@ -111,7 +111,7 @@ def _known() -> Known:
 
 def _repository(settings: Settings) -> tuple[bool | None, bool | None]:
     """Whether the branch exists, and whether the repository is public."""
-    from vibey_actions.remotes.open import open_inspection, open_remote
+    from vibey_actions.remotes.open import open_inspection, remote_of
 
     try:
         if settings.remote is None:
@@ -121,16 +121,7 @@ def _repository(settings: Settings) -> tuple[bool | None, bool | None]:
             public = not inspection.repository().private
         else:
             public = None
-        remote = open_remote(
-            env=os.environ,
-            remote=settings.remote or "",
-            repository=settings.repository or "",
-            branch=settings.branch,
-            api_url=os.environ.get("GITHUB_API_URL", ""),
-            folder=settings.cwd,
-            wait_cap=0,
-        )
-        return remote.head() is not None, public
+        return remote_of(settings, os.environ, wait_cap=0).head() is not None, public
     except VibeyError:
         return None, None
 

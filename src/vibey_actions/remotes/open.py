@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from vibey_actions.errors import SettingError
@@ -20,8 +20,39 @@ from vibey_actions.remotes.words import Notice, silent
 if TYPE_CHECKING:
     from vibey_actions.remotes.inspection import Inspection
 
+
+class Where(Protocol):
+    """The part of the settings that says where the branch is."""
+
+    @property
+    def remote(self) -> str | None: ...
+    @property
+    def repository(self) -> str | None: ...
+    @property
+    def branch(self) -> str: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def cwd(self) -> Path: ...
+
+
 DEFAULT_API = "https://api.github.com"
 _TOKEN_NAMES = ("GH_TOKEN", "GITHUB_TOKEN")
+
+
+def remote_of(where: Where, env: Mapping[str, str], *, notice: Notice = silent, wait_cap: float = 60) -> Remote:
+    """The remote that settings and environment mean; see ``open_remote``."""
+    return open_remote(
+        env=env,
+        remote=where.remote or "",
+        repository=where.repository or "",
+        branch=where.branch,
+        path=where.path,
+        api_url=env.get("GITHUB_API_URL", ""),
+        folder=where.cwd,
+        notice=notice,
+        wait_cap=wait_cap,
+    )
 
 
 def open_remote(

@@ -106,7 +106,7 @@ def test_no_checkout(env: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(SettingError) as caught:
         open_remote(env=env, folder=tmp_path)
     assert "VIBEY_STATE_REPOSITORY" in caught.value.hint
-    with pytest.raises(SettingError, match="cannot be asked"):
+    with pytest.raises(SettingError, match="there is no git on PATH"):
         open_remote(env={"PATH": "/nonexistent"}, folder=tmp_path)
 
 
