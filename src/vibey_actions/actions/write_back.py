@@ -73,7 +73,7 @@ def _choose(inputs: Inputs, event: Event, artifacts: Artifacts) -> Choice:
 def _found(inputs: Inputs, artifacts: Artifacts) -> tuple[Found, list[Artifact]]:
     """The exports that there are, and every artifact of the name that was given."""
     recent = list(artifacts.recent())
-    named = artifacts.named(inputs.export) if inputs.export else []
+    named = artifacts.named(inputs.export, expected=True) if inputs.export else []
     of_run = artifacts.of_run(inputs.run_id) if inputs.run_id else []
     prefix = inputs.artifact_prefix
     known = {one.number for one in recent}

@@ -26,6 +26,7 @@ LONGEST_KEPT: Final = timedelta(days=90)
 _PAGE: Final = 100
 _MOST_PAGES: Final = 100
 _LOOKS: Final = 4
+_LISTINGS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,17 @@ class Artifacts:
         """The artifacts of one run. Raises ArtifactGone where there is no such run."""
         return list(self._listed(f"actions/runs/{run_id}/artifacts", {}, None, missing=f"there is no run {run_id}"))
 
-    def named(self, name: str) -> list[Artifact]:
-        """The artifacts with exactly this name."""
-        return [one for one in self._listed("actions/artifacts", {"name": name}, None) if one.name == name]
+    def named(self, name: str, *, expected: bool = False) -> list[Artifact]:
+        """The artifacts with exactly this name; one that is ``expected`` is looked for some times.
+
+        What was uploaded a moment ago may not be listed yet.
+        """
+        for attempt in range(1, _LISTINGS + 1):
+            found = [one for one in self._listed("actions/artifacts", {"name": name}, None) if one.name == name]
+            if found or not expected or attempt == _LISTINGS:
+                return found
+            self._api.pause(attempt)
+        raise AssertionError
 
     def _listed(
         self, path: str, params: Mapping[str, str | int], oldest: datetime | None, missing: str = ""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.documents import document
 from tests.support.github_server import GitHubServer, faults
+from tests.support.github_server.replies import as_json
 from tests.support.writes import BRANCH, DIRECTORY, TABLES, Writes, customers
 from vibey_actions.keys import format_key
 from vibey_actions.postgres import lift
@@ -227,6 +228,16 @@ def test_an_expired_export(bare: Writes) -> None:
     assert bare.head == head
     assert bare.write(9, discard=stored.name[-64:]).code == 0
     assert "::warning" not in bare.write(10).log
+
+
+def test_an_export_that_is_not_listed_yet(bare: Writes) -> None:
+    """What was uploaded a moment ago and is missing in the first answers is waited for."""
+    stored = bare.export(customers(c1="ann", c2="bob"))
+    nothing = faults.answer(as_json({"total_count": 0, "artifacts": []}))
+    bare.github.arm(nothing, "GET", "/actions/artifacts", times=2)
+    written = bare.write(export=stored.name)
+    assert written.code == 0, written.log
+    assert bare.names() == ["ann", "bob"]
 
 
 def test_an_export_that_is_not_there(bare: Writes) -> None:
