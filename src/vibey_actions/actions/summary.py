@@ -23,6 +23,10 @@ _USE_KEY: Final = """\
         with:
           step: {step}
           key: ${{{{ secrets.VIBEY_STATE_KEY }}}}"""
+_STORE: Final = (
+    "To open it, store the key as a secret of the repository (`vibey-actions state key --show | gh secret set "
+    "VIBEY_STATE_KEY`, on the machine that has it) and pass it:"
+)
 _PERMISSIONS: Final = {
     "contents: write": """\
     permissions:
@@ -78,7 +82,7 @@ def gate(step: str, *, opened: bool, reason: str, text: str) -> str:
     paste = {"no-key": _fenced(_USE_KEY.format(step=step)), "public": _fenced(_DECLARE, "toml")}
     paste["unknown"] = paste["public"]
     if not opened:
-        lines += ["To open it:" if reason == "no-key" else "To open it nevertheless:", paste[reason]]
+        lines += [_STORE if reason == "no-key" else "To open it nevertheless:", paste[reason]]
     return "\n\n".join(lines)
 
 
