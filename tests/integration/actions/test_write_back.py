@@ -119,7 +119,7 @@ def test_more_than_one_step_takes_up(bare: Writes) -> None:
         bare.export(customers(c1="ann", **{f"c{number}": f"name{number}"}))
     first, second = bare.write(), bare.write(8)
     assert (len(first.marks), first.outputs["left"]) == (5, "2")
-    assert "2 more export(s) wait" in first.log
+    assert "2 more exports wait" in first.log
     assert (len(second.marks), second.outputs["left"]) == (2, "0")
     assert len(bare.names()) == 8
 
