@@ -109,6 +109,15 @@ def dump(value: object) -> bytes:
     return encode(value)
 
 
+def too_deep(value: object) -> bool:
+    """Whether lists and objects stand more than ``MAX_DEPTH`` deep in each other."""
+    try:
+        _finite(value, MAX_DEPTH)
+    except (TypeError, ValueError) as error:
+        return isinstance(error, _TooDeep)
+    return False
+
+
 def copied(document: Mapping[str, object]) -> Document:
     """A copy that shares nothing with ``document``."""
     return {name: _copy(value) for name, value in document.items()}

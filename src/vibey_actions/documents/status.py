@@ -38,6 +38,7 @@ MOST_LISTED: Final = 50
 """Documents of one sort that are kept of a machine, those that wait longest (of failed ones: the newest)."""
 NO_STATUS: Final = "(no known status)"
 _MOST_MOMENTS: Final = 30
+_MOST_DOUBTS: Final = 20
 _UNITS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
 
 
@@ -149,8 +150,8 @@ def look(
                 owner = machine_of(asked, db, document)
                 if owner is not None:
                     found[owner.name].count(document)
-    doubts = getattr(store, "doubts", ())
-    return Status(now, tuple(one.done() for one in found.values()), last_tick, tuple(doubts))
+    doubts = dict.fromkeys((*getattr(store, "doubts", ()), *getattr(survey, "doubts", ())))
+    return Status(now, tuple(one.done() for one in found.values()), last_tick, tuple(doubts)[:_MOST_DOUBTS])
 
 
 def age(ms: int) -> str:

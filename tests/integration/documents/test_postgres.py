@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,10 +14,13 @@ import psycopg
 import pytest
 
 from tests.integration.documents.store_conformance import StoreConformance
-from tests.support.lanes import JOB, MACHINES, NOON, add, claim, read
+from tests.support.lanes import JOB, MACHINES, NOON, FakeStep, add, claim, read
 from vibey_actions.config import Config
 from vibey_actions.documents import moves
+from vibey_actions.documents.lane import Lane
 from vibey_actions.documents.model import Document
+from vibey_actions.documents.report import What
+from vibey_actions.documents.status import LastTick, look
 from vibey_actions.documents.stores.postgres import PostgresStore
 from vibey_actions.errors import (
     DatabaseFailed,
@@ -26,6 +30,7 @@ from vibey_actions.errors import (
     SchemaMismatch,
     StoreFailed,
 )
+from vibey_actions.lanes.survey import TableSurvey
 from vibey_actions.postgres import documents
 from vibey_actions.postgres.documents import DocumentTable, schema_for
 
@@ -240,6 +245,58 @@ def test_a_cap_per_day_counts_its_day_alone(store: PostgresStore, monkeypatch: p
         assert store.claim("jobs", job, new, writer="worker") is not None
     found = [document["_id"] for document in store.claims_of(JOB, "2026-01-01")]
     assert found == ["job0", "job1", "job2", "job3"]
+
+
+ROW = {"type": "job", "input": "x", "status": "pending", "attempts": 0}
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "jsonb_build_object('n', (repeat('[', 3000) || repeat(']', 3000))::jsonb)",
+        "jsonb_build_object('n', (repeat('[', 400) || repeat(']', 400))::jsonb)",
+        "jsonb_build_object('n', 1e5000)",
+    ],
+    ids=["endless lists", "deep lists", "an endless number"],
+)
+def test_a_row_that_is_no_document_holds_up_no_other(dsn: str, store: PostgresStore, extra: str) -> None:
+    """What another program wrote and no reader can hold is left alone and said; all others are walked and counted."""
+    insert = "INSERT INTO public.document (db, id, rev, doc) VALUES ('jobs', 'bad', '1-a', %(row)s::jsonb || " + extra
+    run(dsn, insert + ")", {"row": json.dumps(ROW)})
+    add(store, JOB, "good", input="x")
+    report = Lane(JOB, store, {"command": FakeStep()}).tick()
+    assert [(event.identifier, event.what) for event in report.events] == [("good", What.DONE)]
+    assert [found["_id"] for found in store.query("jobs").documents] == ["good"]
+    survey = TableSurvey(dsn, "public")
+    status = look([JOB], store, LastTick(), survey=survey)
+    assert status.machines[0].counts == {"pending": 1, "running": 0, "done": 1, "failed": 0}
+    for doubts in (store.doubts, status.doubts):
+        assert ["bad" in doubt for doubt in doubts] == [True]
+    for use in (lambda: store.get("jobs", "bad"), lambda: store.put("jobs", "bad", ROW, writer="author")):
+        with pytest.raises(DocumentInvalid):
+            use()
+    store.delete("jobs", "bad")
+    assert list(store.active(JOB)) == []
+
+
+def test_a_row_with_an_id_within_is_walked(dsn: str, store: PostgresStore) -> None:
+    """An _id and a _rev that another program stored in the document say nothing, and are gone after the first write."""
+    insert = "INSERT INTO public.document (db, id, rev, doc) VALUES ('jobs', 'one', '1-a', %(row)s)"
+    run(dsn, insert, {"row": json.dumps({**ROW, "_id": "two", "_rev": 7})})
+    assert read(store, JOB, "one") == {**ROW, "_id": "one", "_rev": "1-a"}
+    report = Lane(JOB, store, {"command": FakeStep()}).tick()
+    assert [(event.identifier, event.what) for event in report.events] == [("one", What.DONE)]
+    assert run(dsn, "SELECT doc ? '_id', doc ? '_rev' FROM public.document") == [(False, False)]
+
+
+def test_a_query_by_an_endless_value_is_refused(store: PostgresStore) -> None:
+    """A value deeper than any document is an error of the query, in words."""
+    value: object = 1
+    for _ in range(500):
+        value = [value]
+    for selection in ({"key": value}, {"keys": [value]}, {"range": (value, value)}, {"prefix": value}):
+        with pytest.raises(DocumentInvalid, match="nested more deeply"):
+            store.query("jobs", "n", **selection)  # type: ignore[arg-type]
 
 
 def test_others_claims_are_known_without_asking(store: PostgresStore, dsn: str) -> None:

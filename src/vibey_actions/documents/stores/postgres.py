@@ -17,6 +17,7 @@ from vibey_actions.documents.guard import check_put
 from vibey_actions.documents.machine import Machine
 from vibey_actions.documents.model import (
     ID,
+    MAX_DEPTH,
     REV,
     Document,
     body,
@@ -39,6 +40,9 @@ from vibey_actions.text import shown
 _PAGE: Final = 500
 _RACES: Final = 100
 _MAX_DB_BYTES: Final = 128
+_MOST_DOUBTS: Final = 10
+_LONG: Final = 4000
+"""Characters. A number that no document can hold has more digits."""
 _MAX_SCALE: Final = 16_383
 """Digits behind the point that PostgreSQL's numeric has."""
 _NUMBERED: Final = re.compile(r"([0-9]{1,12})-[0-9a-f]+")
@@ -84,14 +88,18 @@ class Table(Protocol):
 
 
 class _Head(NamedTuple):
-    """What is there: the revision to compare with, and the content; None for both a tombstone and nothing."""
+    """What is there: the revision to compare with, and the content as text; None for both a tombstone and nothing."""
 
     revision: str | None
-    document: Document | None
+    text: str | None
 
     @property
     def visible(self) -> str | None:
-        return self.revision if self.document is not None else None
+        return self.revision if self.text is not None else None
+
+    def document(self, identifier: str) -> Document | None:
+        """The content. Raises DocumentInvalid where it can be in no document."""
+        return stored_content(identifier, self.text) if self.text is not None else None
 
 
 class PostgresStore(Store):
@@ -101,6 +109,12 @@ class PostgresStore(Store):
         self._table = table
         self._machines = tuple(machines)
         self._taken: dict[str, Taken] = {}
+        self._unreadable: dict[tuple[str, str], str] = {}
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Which rows that were met no lane sees, and why; one line each."""
+        return tuple(self._unreadable.values())[:_MOST_DOUBTS]
 
     def now_ms(self) -> int:
         return self._table.now_ms()
@@ -109,9 +123,10 @@ class PostgresStore(Store):
         _check_db(db)
         check_id(identifier)
         head = self._head(db, identifier)
-        if head.document is None or head.revision is None:
+        content = head.document(identifier)
+        if content is None or head.revision is None:
             return None
-        return _read(identifier, head.revision, head.document)
+        return _read(identifier, head.revision, content)
 
     def put(
         self,
@@ -126,9 +141,10 @@ class PostgresStore(Store):
         for _ in range(_RACES):
             head = self._head(db, identifier)
             expect(db, identifier, head.visible, if_rev)
-            if head.visible is not None and head.document is not None and not changed(head.document, new):
+            old = head.document(identifier)
+            if head.visible is not None and old is not None and not changed(old, new):
                 return head.visible
-            check_put(self._machines, db, head.document, {**new, ID: identifier}, writer=writer, now=self.now_ms())
+            check_put(self._machines, db, old, {**new, ID: identifier}, writer=writer, now=self.now_ms())
             revision = _revision_after(head.revision)
             if self._write(db, identifier, head.visible, revision, text):
                 return revision
@@ -170,7 +186,7 @@ class PostgresStore(Store):
         if asked is not None and values is not None:
             texts = [dump(value).decode() for value in values if _can_be_held(value)]
         raw = self._table.page(db, after or "", size, asked, texts)
-        documents = (_parsed(row) for row in raw if row.text is not None)
+        documents = (read for row in raw if row.text is not None and (read := self._readable(db, row)) is not None)
         following = raw[-1].identifier if len(raw) == size else None
         return Page(tuple(document for document in documents if selection.matches(document)), following)
 
@@ -183,15 +199,16 @@ class PostgresStore(Store):
         merged = heapq.merge(*streams, key=lambda row: row.identifier)
         # One that moved on between two pages may come twice: what was read last stands.
         for _, rows in groupby(merged, key=lambda row: row.identifier):
-            document = _parsed(list(rows)[-1])
-            if machine.owns(document):
+            document = self._readable(machine.db, list(rows)[-1])
+            if document is not None and machine.owns(document):
                 taken.read(status_of(document) or "", id_of(document), rev_of(document) or "")
                 yield document
 
     def claims_of(self, machine: Machine, day: str) -> Iterator[Document]:
         _check_db(machine.db)
         rows = _pages(lambda after: self._table.claimed_on(machine.db, day, after, _PAGE))
-        yield from (document for document in map(_parsed, rows) if machine.owns(document))
+        read = (self._readable(machine.db, row) for row in rows)
+        yield from (document for document in read if document is not None and machine.owns(document))
 
     def has_moved(self, db: str, read: Document) -> bool:
         return self._taken_in(db).gone(rev_of(read) or "")
@@ -237,7 +254,19 @@ class PostgresStore(Store):
         found = self._table.head(db, identifier)
         if found is None:
             return _Head(None, None)
-        return _Head(found.revision, decode(found.text.encode()) if found.text is not None else None)
+        return _Head(found.revision, found.text)
+
+    def _readable(self, db: str, row: Listed) -> Document | None:
+        """The document of a row; None, and a doubt, where other programs wrote what none can be: it stops no other."""
+        place = db, row.identifier
+        try:
+            document = _read(row.identifier, row.revision or "", stored_content(row.identifier, row.text or ""))
+        except DocumentInvalid as error:
+            self._unreadable[place] = error.message
+            return None
+        if self._unreadable:
+            self._unreadable.pop(place, None)
+        return document
 
     def _write(self, db: str, identifier: str, expected: str | None, revision: str, text: str) -> bool:
         if expected is None:
@@ -263,8 +292,19 @@ def _read(identifier: str, revision: str, document: Document) -> Document:
     return {**document, ID: identifier, REV: revision}
 
 
-def _parsed(row: Listed) -> Document:
-    return _read(row.identifier, row.revision or "", decode((row.text or "").encode()))
+def stored_content(identifier: str, text: str) -> Document:
+    """What ``text`` holds, without an ``_id`` or ``_rev`` that another program stored. Raises DocumentInvalid."""
+    what = f"what is stored as {shown(identifier, 120)}"
+    try:
+        content = body(decode(text.encode()))
+    except NotJson:
+        raise DocumentInvalid(
+            f"{what} is nested too deeply, or holds a number that is too long", "mend or delete the row in PostgreSQL"
+        ) from None
+    # Looked into only where there is room for what a document cannot hold.
+    if len(text) > _LONG or text.count("[") + text.count("{") > MAX_DEPTH:
+        checked(content, what)
+    return content
 
 
 def _new(db: str, identifier: str, document: Document) -> tuple[Document, str]:

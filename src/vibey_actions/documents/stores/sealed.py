@@ -37,6 +37,11 @@ class SealedStore(Store):
         self._copy = copy
         self._sync = sync
 
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Which rows of this copy no lane sees, and why."""
+        return self._copy.doubts
+
     def now_ms(self) -> int:
         return self._copy.now_ms()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-from vibey_actions.documents.model import Document, number
+from vibey_actions.documents.model import Document, number, too_deep
 from vibey_actions.errors import DocumentInvalid
 
 MAX_PAGE: Final = 2000
@@ -41,6 +41,8 @@ class Selection:
             raise DocumentInvalid("a query selects by a value but names no field", "name the field")
         if self.prefix is not UNSET and not isinstance(self.prefix, str | list):
             raise DocumentInvalid("a query's prefix is neither a text nor a list", "give the raw text or list")
+        if any(map(too_deep, (*self._values(), *(self.range or ()), self.prefix))):
+            raise DocumentInvalid("a query's value is nested more deeply than any document", "query by another value")
         for value in (*self._values(), *(self.range or ())):
             if order_of(value) is None:
                 raise DocumentInvalid("a query's value is an object or holds one, which has no order", "query by _id")

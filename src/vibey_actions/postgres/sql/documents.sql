@@ -51,9 +51,11 @@ UPDATE {table} SET rev = %(rev)s, doc = %(doc)s::jsonb, changed_at = clock_times
 WHERE db = %(db)s AND id = %(id)s AND rev = %(expected)s AND NOT deleted
 
 -- name: update_known
--- In: the same, and old: the content that the writer read under that revision.
+-- In: the same, and old: the content that the writer read under that revision. An _id or _rev that another program
+-- stored within it was not read.
 UPDATE {table} SET rev = %(rev)s, doc = %(doc)s::jsonb, changed_at = clock_timestamp()
-WHERE db = %(db)s AND id = %(id)s AND rev = %(expected)s AND NOT deleted AND doc = %(old)s::jsonb
+WHERE db = %(db)s AND id = %(id)s AND rev = %(expected)s AND NOT deleted
+  AND (doc = %(old)s::jsonb OR doc - '{_id,_rev}'::text[] = %(old)s::jsonb)
 
 -- name: delete
 -- In: db, id, expected, rev.
