@@ -73,6 +73,15 @@ def test_every_command_argument_and_option_has_help() -> None:
         assert [one.name for one in command.params if not one.help] == [], path
 
 
+def test_every_object_of_a_command_is_documented() -> None:
+    """Each command that takes --json has its members in the table, and the table names no other."""
+    page = (DOCS / "commands.md").read_text("utf-8").partition("## The JSON of a command")[2]
+    cells = re.findall(r"^\| (`.*?) \| `", page, re.M)
+    named = {words.partition(" --")[0] for cell in cells for words in re.findall(r"`([^`]+)`", cell)}
+    there = {path for path, command in reference.leaves() if any("--json" in one.opts for one in command.params)}
+    assert named == {path.removeprefix(f"{reference.PROGRAM} ") for path in there}
+
+
 def test_every_error_has_a_code_of_its_own_and_a_meaning() -> None:
     """Codes are unique, exit codes are 1 or 2, and each class says what it means."""
     kinds = list(reference.error_classes())
