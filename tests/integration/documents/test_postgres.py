@@ -296,7 +296,7 @@ def test_a_query_by_an_endless_value_is_refused(store: PostgresStore) -> None:
         value = [value]
     for selection in ({"key": value}, {"keys": [value]}, {"range": (value, value)}, {"prefix": value}):
         with pytest.raises(DocumentInvalid, match="nested more deeply"):
-            store.query("jobs", "n", **selection)  # type: ignore[arg-type]
+            store.query("jobs", "n", **selection)
 
 
 def test_others_claims_are_known_without_asking(store: PostgresStore, dsn: str) -> None:
