@@ -1,5 +1,5 @@
 """The generated parts of the documentation: every command from the command line itself, every error from its class,
-every input and output of the action from action.yml beside the pages' folder.
+every input and output of the action from action.yml beside the pages' folder, and those of the workflows to call.
 
 ``python -m vibey_actions.cli.reference docs`` rewrites the parts between the marks; a test compares them.
 """
@@ -78,22 +78,34 @@ def rewrite(page: str, generated: str) -> str:
 
 
 def action() -> str:
-    """A table of every input of the action with its default, and one of every output."""
+    """A table of every input of the action with its default, and one of every output; the same of each workflow."""
     import yaml
 
-    manifest = yaml.safe_load(MANIFEST.read_text("utf-8"))
-    inputs = [
-        f"| `{name}` | {_default(given)} | {given['description']} |" for name, given in manifest["inputs"].items()
-    ]
-    outputs = [f"| `{name}` | {given['description']} |" for name, given in manifest["outputs"].items()]
+    parts = [_tables(yaml.safe_load(MANIFEST.read_text("utf-8")))]
+    for file in sorted(WORKFLOWS.glob("*.yml")):
+        # The key `on` is a truth value to YAML 1.1.
+        triggers = yaml.safe_load(file.read_text("utf-8"))[True]
+        if isinstance(triggers, dict) and (called := triggers.get("workflow_call")):
+            parts.append(f"### The workflow {file.name}\n\n{_tables(called)}")
+    return "\n\n".join(parts)
+
+
+def _tables(declared: dict[str, Any]) -> str:
+    """A table of the inputs with their defaults, one of the secrets, one of the outputs; none that would be empty."""
+    inputs, secrets, outputs = (declared.get(kind, {}).items() for kind in ("inputs", "secrets", "outputs"))
     tables = (
-        ["| input | default | meaning |", "|---|---|---|", *inputs],
-        ["| output | meaning |", "|---|---|", *outputs],
+        (
+            "| input | default | meaning |",
+            [f"| `{name}` | {_default(one)} | {one['description']} |" for name, one in inputs],
+        ),
+        ("| secret | meaning |", [f"| `{name}` | {one['description']} |" for name, one in secrets]),
+        ("| output | meaning |", [f"| `{name}` | {one['description']} |" for name, one in outputs]),
     )
-    return "\n\n".join("\n".join(lines) for lines in tables)
+    return "\n\n".join("\n".join([head, "|---" * (head.count("|") - 1) + "|", *rows]) for head, rows in tables if rows)
 
 
 MANIFEST: Final = Path(__file__).parents[3] / "action.yml"
+WORKFLOWS: Final = MANIFEST.parent / ".github" / "workflows"
 PAGES: Final = {"commands.md": commands, "errors.md": errors, "action.md": action, "documents.md": machines}
 
 
