@@ -37,7 +37,7 @@ def perform() -> None:
         lose_a_worker(worker)
     say(
         f"That was all of it, in {time.monotonic() - started:.0f} seconds; nothing is left behind. To do the same with "
-        "your own database, see \"On your own machine\" in README.md."
+        'your own database, see "On your own machine" in README.md.'
     )
 
 
