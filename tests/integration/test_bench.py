@@ -64,7 +64,7 @@ def test_lanes_are_walked_to_their_end() -> None:
 
 
 def test_lanes_that_are_too_slow_are_said() -> None:
-    """Too few transitions, and fewer beside finished documents than without, are marked for the best number of workers."""
+    """Too few transitions, and fewer beside finished documents than without, are marked."""
     missed = documents_table([Walk(0, 2, 1900, 1.0), Walk(1000, 2, 1700, 1.0), Walk(0, 1, 10, 1.0)])
     assert "| 2 | 0 | 1,900 | 1,900 - 1,900 | 2,000 (MISSED) |" in missed
     assert missed.count("MISSED") == 2

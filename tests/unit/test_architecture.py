@@ -30,8 +30,7 @@ OURS = {
     "actions": CORE
     | {"config", "settings", "keys", "postgres", "remotes", "operations", "actions"}
     | {"documents", "lanes"},
-    "checks": CORE
-    | {"config", "settings", "keys", "postgres", "remotes", "documents", "lanes", "checks"},
+    "checks": CORE | {"config", "settings", "keys", "postgres", "remotes", "documents", "lanes", "checks"},
     "service": {"errors", "text", "service"},
     "cli": CORE
     | {"service", "config", "settings", "keys", "postgres", "remotes", "operations", "actions", "checks", "cli"}

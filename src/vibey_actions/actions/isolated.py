@@ -181,7 +181,8 @@ def _as_ourselves(order: Order) -> dict[str, Any]:
 def _descendants() -> list[int]:
     """The processes below this one."""
     listed = list(processes())
-    found, parents = [], {os.getpid()}
+    found: list[int] = []
+    parents = {os.getpid()}
     while parents:
         parents = {one.pid for one in listed if one.parent in parents}
         found += parents

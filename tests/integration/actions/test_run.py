@@ -32,7 +32,8 @@ ATTACKS = r"""
 env; echo own variables end
 cat /proc/*/environ /proc/*/cmdline | tr '\0' '\n'
 cat "$JOB_PLACE"/record.json "$JOB_PLACE"/cache/* "$JOB_TEMP"/vibey-pg-*/data/PG_VERSION
-find /tmp /home /root /run /var/tmp -xdev \( -name record.json -o -name 'vibey-pg-*' -o -name '.pgpass' -o -name postgresql.conf \) 2>/dev/null
+find /tmp /home /root /run /var/tmp -xdev \
+  \( -name record.json -o -name 'vibey-pg-*' -o -name '.pgpass' -o -name postgresql.conf \) 2>/dev/null
 for file in "$JOB_OUTPUT" "$JOB_ENV" "$JOB_STEP_SUMMARY"; do cat "$file"; echo "x=y" >>"$file"; done
 git config --list; git log --oneline -1; echo "[core] fsmonitor = touch /x" >>.git/config; git commit -qam x
 echo "print('owned')" >"$JOB_SITE/usercustomize.py"; echo x >>"$JOB_CODE"

@@ -9,6 +9,7 @@ import pytest
 
 from vibey_actions.cli import reference
 from vibey_actions.cli.failure import OWN_CODES
+from vibey_actions.cli.main import PROGRAM
 from vibey_actions.config import parse_config
 from vibey_actions.errors import SettingError, VibeyError
 from vibey_actions.settings import PREFIX, VARIABLES
@@ -79,7 +80,7 @@ def test_every_object_of_a_command_is_documented() -> None:
     cells = re.findall(r"^\| (`.*?) \| `", page, re.M)
     named = {words.partition(" --")[0] for cell in cells for words in re.findall(r"`([^`]+)`", cell)}
     there = {path for path, command in reference.leaves() if any("--json" in one.opts for one in command.params)}
-    assert named == {path.removeprefix(f"{reference.PROGRAM} ") for path in there}
+    assert named == {path.removeprefix(f"{PROGRAM} ") for path in there}
 
 
 def test_every_error_has_a_code_of_its_own_and_a_meaning() -> None:
