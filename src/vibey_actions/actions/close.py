@@ -9,6 +9,7 @@ the key alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from vibey_actions.actions import cluster, ending, gate, summary
 from vibey_actions.actions.exports import export_name
@@ -17,11 +18,14 @@ from vibey_actions.actions.inputs import Inputs
 from vibey_actions.actions.record import Phase, Place, Record
 from vibey_actions.actions.runner import Runner
 from vibey_actions.actions.work import LOGIN_SECONDS, note, operations, wait_for_login
-from vibey_actions.errors import GateClosed, RemoteFailed, StepRefused
+from vibey_actions.errors import GateClosed, RemoteFailed, StepRefused, VibeyError
 from vibey_actions.operations import ExportSummary, Operations
 from vibey_actions.state.owned import private_folder
 from vibey_actions.state.report import Report, SyncState
 from vibey_actions.state.shapes import sha256_of
+from vibey_actions.text import counted
+
+_LOST: Final = "what this job changed was not saved, so run the job again once this is mended"
 
 
 def close_state(runner: Runner, inputs: Inputs) -> int:
@@ -38,6 +42,10 @@ def close_state(runner: Runner, inputs: Inputs) -> int:
             if record.phase is Phase.EMPTY:
                 return _nothing(runner, "This job's database was made without the state, so it is not exported.")
             return _nothing(runner, "The opening of the state did not finish, so nothing is exported.")
+        except VibeyError as error:
+            if record.phase is Phase.OPENED and not closing.saved:
+                error.hint = f"{error.hint}; {_LOST}" if error.hint else _LOST
+            raise
         finally:
             ending.end(place, record, note(runner), keep_export=closing.exported)
 
@@ -50,10 +58,14 @@ def _nothing(runner: Runner, text: str) -> int:
 
 
 class _Closing:
-    """One run of the step on a database that holds the state."""
+    """One run of the step on a database that holds the state.
+
+    ``exported``: there is an export to upload. ``saved``: nothing of the job's work hangs on its database any more.
+    """
 
     def __init__(self, runner: Runner, inputs: Inputs, place: Place, record: Record) -> None:
         self.exported = False
+        self.saved = False
         self._runner = runner
         self._inputs = inputs
         self._place = place
@@ -64,7 +76,7 @@ class _Closing:
         if decision.reason is Reason.NO_KEY:
             raise GateClosed(
                 f"what this job changed cannot be handed on ({decision.reason.value}). {decision.text}",
-                "give close the same key as open; what this job changed is lost, so run the job again",
+                "give close the same key as open",
             )
         engine = operations(self._runner, self._inputs, decision, self._place, self._record.dsn)
         self._check_remote(engine.remote)
@@ -90,7 +102,7 @@ class _Closing:
         if named != self._record.remote:
             raise StepRefused(
                 f"this job opened the state of {self._record.remote}, and the settings of close name {named}",
-                "give both steps the same VIBEY_STATE_ variables; nothing was exported, so run the job again",
+                "give both steps the same VIBEY_STATE_ variables",
             )
 
     def _changes(self, engine: Operations) -> Report | None:
@@ -102,6 +114,7 @@ class _Closing:
             return None
 
     def _unchanged(self, changes: Report) -> int:
+        self.saved = True
         commit = changes.commit or ""
         self._runner.output("changed", "false")
         self._runner.output("commit", commit)
@@ -123,7 +136,7 @@ class _Closing:
             note(self._runner)(text)
         self._runner.output("pushed", "true")
         self._runner.output("commit", report.commit or "")
-        self._runner.say(f"pushed {report.to_push} rows to {report.remote}, now at {report.commit}")
+        self._runner.say(f"pushed {counted(report.to_push, 'row')} to {report.remote}, now at {report.commit}")
         self._runner.summary(summary.pushed(report))
         return 0
 
@@ -138,7 +151,7 @@ class _Closing:
             )
             for is_again in (False, True)
         )
-        self.exported = True
+        self.exported = self.saved = True
         for output, value in (("export", name), ("export-again", again), ("export-folder", str(path.parent))):
             self._runner.output(output, value)
         self._runner.output("commit", done.base or "")
@@ -146,7 +159,7 @@ class _Closing:
 
     def _say_exported(self, exported: _Exported, changes: Report | None) -> None:
         done, name = exported.done, exported.name
-        self._runner.say(f"exported {done.rows} rows, sealed, as {name} ({done.path.stat().st_size} bytes)")
+        self._runner.say(f"exported {counted(done.rows, 'row')}, sealed, as {name} ({done.path.stat().st_size} bytes)")
         self._runner.summary(summary.exported(done.remote, done.rows, changes, name, self._inputs.retention_days))
 
 

@@ -80,7 +80,7 @@ def revive(runner: Runner, detached: Detached) -> None:
     except DatabaseFailed as error:
         raise DatabaseFailed(
             f"this job's PostgreSQL was ended by something else, and does not start again: {error.message}",
-            "what this job changed is lost: run it again, on a machine with more memory if it was killed for that",
+            "use a machine with more memory if it was killed for that",
         ) from None
 
 

@@ -355,6 +355,7 @@ def test_close_without_the_key_says_that_work_is_lost(tmp_path: Path, dsn: str) 
     closed = job.step("close", key="")
     assert closed.code == 1
     assert "key: ${{ secrets.VIBEY_STATE_KEY }}" in closed.summary
+    assert "was not saved, so run the job again" in closed.summary
     assert not job.place.exists()
 
 
@@ -477,7 +478,7 @@ def test_a_postgresql_that_is_gone_is_told(tmp_path: Path) -> None:
     closed = job.step("close")
     assert closed.code == 1
     assert "was ended by something else, and does not start again" in closed.summary
-    assert "run it again" in closed.summary
+    assert "was not saved, so run the job again" in closed.summary
     assert not folder.exists()
 
 
