@@ -15,6 +15,7 @@ from vibey_actions.errors import SettingError
 from vibey_actions.lanes.setup import Kind, Setup
 from vibey_actions.lanes.survey import TableSurvey
 from vibey_actions.lanes.ticks import TableTicks, Ticks, WorkflowRuns
+from vibey_actions.lanes.unseen import hide
 from vibey_actions.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ class Opened:
 
 @contextmanager
 def opened(setup: Setup, env: Mapping[str, str], notice: Callable[[str], None]) -> Iterator[Opened]:
-    """The store that ``setup`` names. Raises SettingError, StoreFailed, DatabaseFailed."""
+    """The store that ``setup`` names. From here on no step can look into this process.
+
+    Raises SettingError, StoreFailed, DatabaseFailed.
+    """
+    hide()
     if setup.kind is Kind.VIBES:
         yield _vibes(setup, env)
         return

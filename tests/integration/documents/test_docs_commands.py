@@ -116,6 +116,34 @@ def test_sealed_documents_need_their_table_in_the_state(bench: Bench, state: str
     assert "documents = true" in said
 
 
+ORDINARY = """\
+import os, sys
+from vibey_actions.cli.main import main
+if os.getuid() == 0:
+    # What root may look into everything with, given up: as in a container, or as another user.
+    import ctypes
+    for capability in range(64):
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+    os.execv(sys.executable, [sys.executable, "-m", "vibey_actions", "docs", "advance"])
+main(["docs", "advance"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows processes under /proc")
+def test_a_step_cannot_look_into_the_lane(bench: Bench) -> None:
+    """A command that has no secrets finds none in the process that started it either: not its variables, not its
+    memory."""
+    (bench.folder / "work.sh").write_text(
+        "#!/bin/sh\ncat /proc/$PPID/environ > seen; head -c 1 /proc/$PPID/mem >> seen; cat /proc/self/environ > own\n"
+        'printf \'{"output": "made"}\' > "$VIBEY_RESULT"\n'
+    )
+    bench.run("put", '{"input": "x"}', "--machine", "job", "--id", "j-1")
+    subprocess.run([sys.executable, "-c", ORDINARY], cwd=bench.folder, env=bench.environment, check=True)
+    assert json.loads(bench.run("get", "j-1"))["status"] == "done"
+    assert (bench.folder / "own").stat().st_size > 0
+    assert (bench.folder / "seen").read_bytes() == b""
+
+
 def test_a_watch_wakes_up_for_new_work(bench: Bench) -> None:
     """Between two ticks that are far apart a document that is put is walked, and SIGTERM ends the watch in order."""
     watching = subprocess.Popen(
