@@ -1,6 +1,6 @@
 """The configuration file, ``.github/vibey-state.toml``: what a repository declares about its state.
 
-Source of the keys: the sync's specification, "Any database". Every key is optional; an unknown key or a wrong type is
+Source of the keys: docs/settings.md. Every key is optional; an unknown key or a wrong type is
 refused by name, so that a misspelt rule is never a rule that silently does not hold.
 """
 

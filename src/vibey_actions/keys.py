@@ -1,6 +1,6 @@
 """The key: its written form, where it is looked for, and how one is made exactly once.
 
-Source: the state format's specification, "Key", and decision 10 of the record it cites. A key is never replaced,
+Source: docs/settings.md, "Where the key is looked for". A key is never replaced,
 because replacing it makes every state sealed under it unreadable; nothing here ever puts one into a message, a
 process's arguments or a file that others can read.
 """

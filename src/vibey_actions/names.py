@@ -1,7 +1,6 @@
 """Names that settings give, checked before anything uses them: repositories, branches, files on the branch, commits.
 
-Source of the rules: the sync's specification, "Where the branch is" and "Settings"; git-check-ref-format(1) for
-branches.
+Source of the rules: docs/settings.md; git-check-ref-format(1) for branches.
 """
 
 from __future__ import annotations

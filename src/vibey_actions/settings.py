@@ -1,6 +1,6 @@
 """The settings: every ``VIBEY_STATE_*`` variable, its default, and what it may hold.
 
-Source: the sync's specification, "Settings". An empty value counts as not set, because that is what an unset secret
+Source: docs/settings.md. An empty value counts as not set, because that is what an unset secret
 or input of a workflow becomes.
 """
 

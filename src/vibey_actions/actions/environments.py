@@ -1,4 +1,4 @@
-"""Who sees what: the three environments that a step's own is filtered into (spec: the action, "Who sees what").
+"""Who sees what: the three environments that a step's own is filtered into (docs/action.md).
 
 State commands get the key and the token and little else; a migrator gets what it names, without either; a job's command
 gets the job's variables without key, owner's DSN, token and everything that speaks to the runner.

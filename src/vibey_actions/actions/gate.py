@@ -1,6 +1,6 @@
 """The gate: may this run open the state?
 
-Source: the action's specification, "The gate". It takes the key, and either a private repository or a public one that
+Source: docs/action.md. It takes the key, and either a private repository or a public one that
 declares ``[state] public = true``; what cannot be learned counts as public. The declaration is read on every decision.
 """
 

@@ -2,8 +2,7 @@
 
 A schedule is a document of kind ``daily-schedule`` beside the units: ``name``, ``hour``, ``timeZone`` (IANA) and, where
 it says so, ``person``, ``weekdays`` (Mon to Sun), ``since`` (the first date). A unit is a document of the machine with
-the id ``NAME:DATE`` or ``NAME:PERSON:DATE``: it exists as soon as it is claimed, so no day is worked twice. Source: the
-specification of document lanes, machine ``daily``.
+the id ``NAME:DATE`` or ``NAME:PERSON:DATE``: it exists as soon as it is claimed, so no day is worked twice.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """May this writer replace that version of a document by this one? The transition table's one implementation.
 
-The stores ask it on every put, the lane's own writes included; ``access_js`` says the same in JavaScript. Source: the
-specification of document lanes, rules 1 to 4.
+The stores ask it on every put, the lane's own writes included; ``access_js`` says the same in JavaScript. Source:
+docs/documents.md.
 """
 
 from __future__ import annotations

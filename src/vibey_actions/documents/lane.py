@@ -1,6 +1,6 @@
 """The lane: one tick walks the documents of one machine. Say what is due, sweep, claim, step, finish.
 
-Source: the specification of document lanes, "The rules that keep it honest". The lane holds no lock. Every write of it
+Source: docs/documents.md. The lane holds no lock. Every write of it
 is conditional on the document being what was read, or on the claim that it holds; whoever comes second steps aside.
 """
 

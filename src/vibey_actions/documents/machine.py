@@ -1,6 +1,6 @@
 """A machine: the statuses of one kind of document, and who may move it from which to which.
 
-Source: the specification of document lanes, "Machines". One declaration; the guard, the lane, ``access.js`` and the
+Source: docs/documents.md, "Which machines". One declaration; the guard, the lane, ``access.js`` and the
 diagrams all read it.
 """
 

@@ -1,6 +1,6 @@
 """What a document is, and how the fields that a lane relies on are read from one.
 
-Source: the specification of document lanes, "The rules that keep it honest". A field that cannot be read is None here;
+Source: docs/documents.md. A field that cannot be read is None here;
 what that means is decided where the rule is.
 """
 

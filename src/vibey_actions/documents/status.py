@@ -1,6 +1,6 @@
 """How the lanes stand: how many documents are in each status, since when, and which need a person, why and what to run.
 
-Read from the documents alone. Source: the specification of document lanes, "Commands", ``docs status``.
+Read from the documents alone. Source: docs/documents.md, "Looking after lanes".
 """
 
 from __future__ import annotations

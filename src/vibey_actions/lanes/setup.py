@@ -1,6 +1,6 @@
 """Which machines are walked and where their documents are: ``.github/vibey-docs.yml`` and the VIBEY_DOCS_* variables.
 
-Source: the specification of document lanes, "Machines" and "Stores". A variable wins over the file; an empty one counts
+Source: docs/documents.md, "The file". A variable wins over the file; an empty one counts
 as not set.
 """
 

@@ -1,4 +1,4 @@
-"""The guarded apply: changes go in as one transaction, or not at all (spec: the guarded apply).
+"""The guarded apply: changes go in as one transaction, or not at all (docs/format.md, "The guarded apply").
 
 ``SHARE ROW EXCLUSIVE`` on every table it touches: writers wait, readers only where a constraint has to be put aside
 (see `writing`). Every row that is to change must still be what the snapshot read. Rows are written parents first,

@@ -21,7 +21,7 @@ NEWEST_MAJOR: Final = 18
 _CONNECT_TIMEOUT: Final = 10
 
 _PINNED: Final = (
-    # what PostgreSQL prints (spec 1: Row)
+    # what PostgreSQL prints (docs/format.md, "Row")
     ("timezone", "UTC", 14),
     ("extra_float_digits", "1", 14),
     ("intervalstyle", "postgres", 14),

@@ -1,4 +1,4 @@
-"""Sequences and counter tables, advanced past what was written and never back (spec: tables and rules)."""
+"""Sequences and counter tables, advanced past what was written and never back."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def bare_type(column: Column) -> str:
 
 
 def row_json(table: PgTable, alias: str) -> str:
-    """The row as JSON text that becomes its canonical text once re-encoded (spec 1: what to_jsonb gives)."""
+    """The row as JSON text that becomes its canonical text once re-encoded (docs/format.md, "Row")."""
     function = "row_to_json" if all(_printed_alike(column) for column in table.carried) else "to_jsonb"
     return f"{function}({whole_row(alias)})"
 

@@ -1,6 +1,6 @@
 """Values that their JSON image does not carry exactly: found in the database and refused by name.
 
-Format 1 carries rows as to_jsonb gives them (spec 1: Row); what that loses is measured per type in docs/format.md.
+Format 1 carries rows as to_jsonb gives them; what that loses is measured per type in docs/format.md.
 """
 
 from __future__ import annotations

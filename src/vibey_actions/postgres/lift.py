@@ -1,4 +1,4 @@
-"""A state of older migrations brought to this database's, in a scratch database (spec: the cycle, migrations).
+"""A state of older migrations brought to this database's, in a scratch database (docs/architecture.md).
 
 The branch cannot migrate itself. Its rows go into an empty database at its own migrations, that is migrated on, and
 what it then holds is the state in the newer shape.

@@ -1,6 +1,6 @@
 """Bring a database to its current schema, and say which migrations it has applied.
 
-Source: the sync's specification, "Any database". ``[migrations]`` names a directory of plain SQL files, one
+Source: docs/settings.md, "The configuration file". ``[migrations]`` names a directory of plain SQL files, one
 transaction each together with its record, or a command. Both ways our own two tables and schema are made where they
 are missing.
 """

@@ -1,6 +1,6 @@
 """The two roles of a job's database: the owner of everything in it, and the application that works with the rows.
 
-Source: the action's specification, "Steps of action.yml". Neither is a superuser or may reach the server's files and
+Source: docs/action.md, "The job's database". Neither is a superuser or may reach the server's files and
 programs; the application has the rows of ordinary tables, and nothing of the sync's own records.
 """
 

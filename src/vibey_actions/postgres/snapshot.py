@@ -1,6 +1,6 @@
 """One view of the whole database: what changed since the last sync, and those rows as canonical text.
 
-Everything is read in one REPEATABLE READ, READ ONLY transaction (spec: the cycle).
+Everything is read in one REPEATABLE READ, READ ONLY transaction.
 """
 
 from __future__ import annotations

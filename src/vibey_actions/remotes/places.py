@@ -1,6 +1,6 @@
 """Places of git repositories: a URL or a path from a setting, checked before anything uses it.
 
-Source of the rules: the sync's specification, "Where the branch is".
+Source of the rules: docs/settings.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cycle: one database and its branch brought level (spec: the cycle; docs/format.md, "Order of writes").
+"""The cycle: one database and its branch brought level (docs/format.md, "The order of writes").
 
 Read the head, the base and the database; merge; on any conflict write nothing anywhere; apply here; record the head;
 seal and push from exactly that head; record the pushed commit. Each step writes only what differs, and a cycle that

@@ -83,7 +83,7 @@ class Declaration:
         """The declaration with VIBEY_STATE_CONFLICTS applied.
 
         Raises SettingError for an unknown table, ``newest`` without a declared column, ``columns`` where the table does
-        not declare it, or any rule for an append-only table (spec: tables and rules).
+        not declare it, or any rule for an append-only table.
         """
         tables = dict(self.tables)
         for name, rule in overrides.items():

@@ -1,7 +1,7 @@
 """The merge rule of the table of documents: an end beats any other status, else the branch's row stands.
 
-So a claim that did not reach the branch first is a lost claim, and no row of this table is ever a conflict. Source: the
-specification of document lanes, "Stores". Which statuses are ends comes from the machines, as plain values.
+So a claim that did not reach the branch first is a lost claim, and no row of this table is ever a conflict. Source:
+docs/documents.md, "Where the documents are". Which statuses are ends comes from the machines, as plain values.
 """
 
 from __future__ import annotations

@@ -368,7 +368,7 @@ def aligned(base: Iterator[Keyed], theirs: Iterator[Keyed]) -> Iterator[tuple[by
 
 
 def check_deletes(counts: Mapping[str, Counts], limit: int | None, where: str) -> None:
-    """Refuse a merge that deletes more than ``limit`` rows at one end (spec: ``--max-deletes``)."""
+    """Refuse a merge that deletes more than ``limit`` rows at one end (``--max-deletes``)."""
     deleted = {name: count.deleted for name, count in counts.items() if count.deleted}
     total = sum(deleted.values())
     if limit is None or total <= limit:

@@ -1,6 +1,6 @@
 """Built-in declarations: databases whose tables, keys and rules are known. Pure data.
 
-The profile ``vibey`` is the system of the seed; source: the sync's specification, "Tables and rules".
+The profile ``vibey`` is that of the system whose state format this is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of one row that is not the same at base, here and there (spec: tables and rules)."""
+"""What becomes of one row that is not the same at base, here and there (docs/settings.md, "Rules")."""
 
 from __future__ import annotations
 

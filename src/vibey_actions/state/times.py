@@ -1,6 +1,6 @@
 """Ordering the times of rows as PostgreSQL orders them, from their JSON text, without loading them as dates.
 
-``newest`` compares a declared column of type date, timestamp or timestamptz (spec: tables and rules): infinity, years
+``newest`` compares a declared column of type date, timestamp or timestamptz: infinity, years
 BC and beyond 9999 and fractions included. Rows are read with TIME ZONE 'UTC', so a time with an offset is in UTC.
 """
 

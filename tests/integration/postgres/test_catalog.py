@@ -38,7 +38,7 @@ def catalog_of(
 
 
 def test_names_are_taken_as_they_are(session: psycopg.Connection) -> None:
-    """Capitals, quotes, dots, reserved words, emoji and 63 bytes stay what they are, in SQL quoted (case B23)."""
+    """Capitals, quotes, dots, reserved words, emoji and 63 bytes stay what they are, in SQL quoted."""
     long = "ß" * 31 + "x"
     names = ["Order", 'weird "q', "a.b", "select", "😀", long, "with space", "%s"]
     quoted = ['"' + name.replace('"', '""') + '"' for name in names]
@@ -60,7 +60,7 @@ def test_the_key_has_its_declared_order(session: psycopg.Connection) -> None:
 
 
 def test_columns_with_everything_that_matters_about_them(session: psycopg.Connection) -> None:
-    """Attribute order, dropped columns gone (case B30), generated marked and not carried, identity, not null."""
+    """Attribute order, dropped columns gone, generated marked and not carried, identity, not null."""
     catalog = catalog_of(
         session,
         """CREATE TABLE t (b int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, gone int, "Z" text NOT NULL,
@@ -126,7 +126,7 @@ def test_what_json_would_change_is_carried_as_text(session: psycopg.Connection) 
 
 
 def test_every_kind_of_type_has_its_carriage(session: psycopg.Connection) -> None:
-    """Domains count as what they are over (case B11); a type with a cast to json of its own is no plain text."""
+    """Domains count as what they are over; a type with a cast to json of its own is no plain text."""
     columns = ", ".join(f"c{place} {written}" for place, (written, *_) in enumerate(TYPES))
     catalog = catalog_of(
         session,
@@ -170,7 +170,7 @@ def test_foreign_keys_order_and_self_references(session: psycopg.Connection) -> 
 
 
 def test_a_cycle_of_tables_has_an_order(session: psycopg.Connection) -> None:
-    """Two tables that reference one another are both there, in an order that names alone decide (case B29)."""
+    """Two tables that reference one another are both there, in an order that names alone decide."""
     ddl = """CREATE TABLE b (id int PRIMARY KEY, a int); CREATE TABLE a (id int PRIMARY KEY, b int REFERENCES b);
              ALTER TABLE b ADD FOREIGN KEY (a) REFERENCES a"""
     assert catalog_of(session, ddl).parents_first == ("a", "b")
@@ -222,7 +222,7 @@ def test_inheritance_children_have_rows_of_their_own(session: psycopg.Connection
 
 
 def test_sequences_of_serial_identity_ownership_and_default(session: psycopg.Connection) -> None:
-    """Every sequence that feeds a number is found, with its name quoted; one that feeds text is not (case B17)."""
+    """Every sequence that feeds a number is found, with its name quoted; one that feeds text is not."""
     catalog = catalog_of(
         session,
         """CREATE SEQUENCE "Shared"; CREATE SEQUENCE owned; CREATE SEQUENCE codes; CREATE DOMAIN number AS bigint;
@@ -265,7 +265,7 @@ def test_tables_of_an_extension_belong_to_it(session: psycopg.Connection) -> Non
 
 
 def test_all_tables_without_a_key_are_named_at_once(session: psycopg.Connection) -> None:
-    """One error for all, with both cures; a unique index is no primary key (case B28)."""
+    """One error for all, with both cures; a unique index is no primary key."""
     with pytest.raises(TableRefused, match="tables one, two") as caught:
         catalog_of(
             session, "CREATE TABLE two (a int UNIQUE); CREATE TABLE one (a int); CREATE TABLE k (a int PRIMARY KEY)"

@@ -112,7 +112,7 @@ def test_an_old_server_is_refused_and_a_newer_one_used(dsn: str, monkeypatch: py
     "shape", ["host={host} port={port} user=u password=s3cret", "postgresql://u:s3cret@{host}:{port}/d"]
 )
 def test_nobody_listening_gives_both_forms_of_the_address(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a container the host is the service's label, on the machine localhost and the mapped port (case A08)."""
+    """In a container the host is the service's label, on the machine localhost and the mapped port."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     with pytest.raises(DatabaseFailed, match="cannot connect to PostgreSQL") as caught:
         connect(shape.format(host="127.0.0.1", port=free_port()), purpose="test")
@@ -224,7 +224,7 @@ def test_a_missing_right_is_named(table: str) -> None:
 
 
 def test_a_policy_that_hides_rows_is_an_error_and_not_a_short_read(table: str) -> None:
-    """With row_security off a read that a policy would cut fails: fewer rows would look like deletions (case B22)."""
+    """With row_security off a read that a policy would cut fails: fewer rows would look like deletions."""
     with connect(table, purpose="test") as session:
         session.execute("CREATE ROLE vibey_test_cut; GRANT USAGE ON SCHEMA public TO vibey_test_cut")
         try:
@@ -290,7 +290,7 @@ def test_a_connection_that_was_cut_is_said(dsn: str) -> None:
 
 
 def test_notices_never_fail_a_run(dsn: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A server that warns at every statement (case A12) is heard and not repeated."""
+    """A server that warns at every statement is heard and not repeated."""
     with connect(dsn, purpose="test") as session:
         session.execute("DO $$ BEGIN RAISE WARNING 'collation version mismatch'; END $$")
     assert capfd.readouterr() == ("", "")

@@ -45,7 +45,7 @@ def wait_for(condition: object, seconds: float = 20) -> bool:
 
 
 def test_start_use_stop_and_nothing_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With every PG* variable pointing elsewhere (cases A06, A07, A14, A15) the server is ours, UTF8, C and private."""
+    """With every PG* variable pointing elsewhere the server is ours, UTF8, C and private."""
     for name, value in {
         "PGDATA": "/nonexistent", "PGPORT": "1", "PGHOST": "203.0.113.1", "PGUSER": "runneradmin", "PGDATABASE": "none",
         "LANG": "xx_YY.UTF-8", "LC_ALL": "xx_YY.UTF-8", "USER": "someone", "PGOPTIONS": "-c timezone=UTC",
@@ -108,7 +108,7 @@ def test_a_stranger_on_the_port_is_noticed(server: Server, monkeypatch: pytest.M
 
 
 def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The end of the server's log and the command are in the error (case A03), and nothing is left behind."""
+    """The end of the server's log and the command are in the error, and nothing is left behind."""
     server = Server(durable=False, settings={"shared_buffers": "nonsense"})
     with pytest.raises(DatabaseFailed, match="starting PostgreSQL failed: the server ended") as caught:
         server.start()
@@ -151,7 +151,7 @@ def test_the_newest_programs_win_and_old_ones_do_not_count(tmp_path: Path, monke
 
 
 def test_no_programs_at_all_is_said_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without PostgreSQL (case A05) hears what is missing and two ways to get one."""
+    """A machine without PostgreSQL hears what is missing and two ways to get one."""
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr("vibey_actions.postgres.binaries.EMBEDDED_PACKAGE", "no_such_package")
     with pytest.raises(DatabaseFailed, match="initdb and postgres") as caught:
@@ -178,7 +178,7 @@ def test_a_killed_parent_takes_its_server_with_it() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has to hand the server to another user")
 def test_root_runs_it_as_another_user(server: Server) -> None:
-    """PostgreSQL refuses root (case A13): the process and its data belong to an unprivileged user."""
+    """PostgreSQL refuses root: the process and its data belong to an unprivileged user."""
     user = account()
     assert user is not None
     with Server(durable=False) as own:

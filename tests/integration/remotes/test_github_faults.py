@@ -1,4 +1,4 @@
-"""GitHub on a bad day: refusals, limits, lost answers, stale replicas. Cases C01 to C15 of the field."""
+"""GitHub on a bad day: refusals, limits, lost answers, stale replicas."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_upload_tells_its_length(on_github: Place, github: GitHubServer, fir
 def test_an_empty_repository_gets_one_clear_message(
     github: GitHubServer, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """C01: nothing is retried, nothing is seeded, the way out is said."""
+    """Nothing is retried, nothing is seeded, the way out is said."""
     place = Place(github.add_repository("example/empty", empty=True), tmp_path_factory.mktemp("empty"), github)
     with pytest.raises(RemoteFailed, match="is empty") as caught:
         place.open().head()
@@ -79,7 +79,7 @@ def test_an_empty_repository_gets_one_clear_message(
 
 
 def test_the_branch_moved_between_commit_and_reference(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C02: 422 not a fast forward, the branch elsewhere: a lost race, and the reference was sent once."""
+    """422 not a fast forward, the branch elsewhere: a lost race, and the reference was sent once."""
     moved: list[str] = []
 
     def move() -> None:
@@ -105,7 +105,7 @@ def test_a_conflict_at_a_moved_branch_is_a_lost_race(on_github: Place, github: G
 
 
 def test_a_race_that_a_stale_replica_hides(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C02 and C03: the reading after 422 shows the old head three times; it is still a lost race."""
+    """The reading after 422 shows the old head three times; it is still a lost race."""
 
     def move() -> None:
         on_github.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1 theirs"})
@@ -132,7 +132,7 @@ RULE = "Repository rule violations found\n\nGH013: Cannot update this protected 
 
 
 def test_a_ruleset_on_an_update(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C10: the rule is named, at once, with what to exclude."""
+    """The rule is named, at once, with what to exclude."""
     on_github.repository.rules[BRANCH] = RULE
     with pytest.raises(RemoteDenied, match="GH013: Cannot update") as caught:
         on_github.open().push({PATH: on_github.sealed()}, first)
@@ -141,7 +141,7 @@ def test_a_ruleset_on_an_update(on_github: Place, github: GitHubServer, first: s
 
 
 def test_a_ruleset_on_the_first_push(on_github: Place) -> None:
-    """C10: the same when the branch is to be created; it is not taken for a race."""
+    """The same when the branch is to be created; it is not taken for a race."""
     on_github.repository.rules[BRANCH] = RULE.replace("update", "create")
     with pytest.raises(RemoteDenied, match="GH013: Cannot create"):
         on_github.open().push({PATH: on_github.sealed()}, None)
@@ -150,7 +150,7 @@ def test_a_ruleset_on_the_first_push(on_github: Place) -> None:
 
 @pytest.mark.parametrize("path", ["/git/blobs", "/git/trees", "/git/commits", "/git/refs/heads"])
 def test_a_token_without_permission(on_github: Place, github: GitHubServer, first: str, path: str) -> None:
-    """C09: the permission to add is named, wherever it is missed; nothing is tried twice."""
+    """The permission to add is named, wherever it is missed; nothing is tried twice."""
     github.arm(faults.not_permitted(), "*", path, times=9)
     with pytest.raises(RemoteDenied, match="Resource not accessible by integration") as caught:
         on_github.open().push({PATH: on_github.sealed()}, first)
@@ -160,7 +160,7 @@ def test_a_token_without_permission(on_github: Place, github: GitHubServer, firs
 
 
 def test_a_token_without_permission_on_the_first_push(on_github: Place, github: GitHubServer) -> None:
-    """C09: the refusal of a reference that would be created says the same."""
+    """The refusal of a reference that would be created says the same."""
     github.arm(faults.not_permitted(), "POST", REFS)
     with pytest.raises(RemoteDenied, match="Resource not accessible"):
         on_github.open().push({PATH: on_github.sealed()}, None)
@@ -190,7 +190,7 @@ def test_a_refused_object_is_a_failure_and_no_race(
 
 @pytest.mark.parametrize("path", ["/git/blobs", "/git/refs/heads"])
 def test_a_token_that_expired(on_github: Place, github: GitHubServer, first: str, path: str) -> None:
-    """C13: 401 names the token and says that nothing is lost."""
+    """401 names the token and says that nothing is lost."""
     github.arm(faults.unauthorized(), "*", path)
     with pytest.raises(RemoteDenied, match="token is wrong or has expired") as caught:
         on_github.open().push({PATH: on_github.sealed()}, first)
@@ -293,7 +293,7 @@ def test_a_lost_answer_of_a_first_push(
 
 @pytest.mark.parametrize("shown", ["old", "absent"])
 def test_a_lost_answer_and_a_stale_replica(on_github: Place, github: GitHubServer, first: str, shown: str) -> None:
-    """C03: a reading after the lost answer that is old, or shows no branch, is repeated; nothing is sent twice."""
+    """A reading after the lost answer that is old, or shows no branch, is repeated; nothing is sent twice."""
     github.arm(faults.reset(after=True), "PATCH")
     github.arm(faults.stale(BRANCH, first if shown == "old" else None), "GET", LISTING, times=3)
     commit = on_github.open().push({PATH: on_github.sealed()}, first)
@@ -302,7 +302,7 @@ def test_a_lost_answer_and_a_stale_replica(on_github: Place, github: GitHubServe
 
 
 def test_a_lost_creation_and_a_stale_replica(on_github: Place, github: GitHubServer) -> None:
-    """C03: the branch was created, three readings do not show it: it is not created again."""
+    """The branch was created, three readings do not show it: it is not created again."""
     github.arm(faults.reset(after=True), "POST", REFS)
     github.arm(faults.stale(BRANCH, None), "GET", LISTING, times=3, skip=1)
     commit = on_github.open().push({PATH: on_github.sealed()}, None)
@@ -311,7 +311,7 @@ def test_a_lost_creation_and_a_stale_replica(on_github: Place, github: GitHubSer
 
 
 def test_a_lost_creation_and_a_replica_that_lags_for_long(on_github: Place, github: GitHubServer) -> None:
-    """C03 and C14: even a second creation, refused because the branch exists, ends as the one push that it is."""
+    """Even a second creation, refused because the branch exists, ends as the one push that it is."""
     github.arm(faults.reset(after=True), "POST", REFS)
     github.arm(faults.stale(BRANCH, None), "GET", LISTING, times=6, skip=1)
     commit = on_github.open().push({PATH: on_github.sealed()}, None)
@@ -332,7 +332,7 @@ def test_the_branch_moved_on_after_a_lost_answer(on_github: Place, github: GitHu
 
 
 def test_two_first_pushes_at_once(on_github: Place, github: GitHubServer) -> None:
-    """C14: 422 Reference already exists is a lost race."""
+    """422 Reference already exists is a lost race."""
 
     def create() -> None:
         on_github.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1"})
@@ -360,7 +360,7 @@ def test_a_read_survives_a_reset(on_github: Place, github: GitHubServer, first: 
 
 
 def test_the_own_push_is_believed_over_a_stale_replica(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C03: right after a push the listing shows the old head three times; the new one is what head() gives."""
+    """Right after a push the listing shows the old head three times; the new one is what head() gives."""
     remote = on_github.open()
     commit = remote.push({PATH: on_github.sealed()}, first)
     github.arm(faults.stale(BRANCH, first), "GET", LISTING, times=3)
@@ -368,7 +368,7 @@ def test_the_own_push_is_believed_over_a_stale_replica(on_github: Place, github:
 
 
 def test_the_own_creation_is_believed_over_a_stale_replica(on_github: Place, github: GitHubServer) -> None:
-    """C03: right after the first push the listing shows no branch; head() does not say that there is none."""
+    """Right after the first push the listing shows no branch; head() does not say that there is none."""
     remote = on_github.open()
     commit = remote.push({PATH: on_github.sealed()}, None)
     github.arm(faults.stale(BRANCH, None), "GET", LISTING, times=3)
@@ -388,7 +388,7 @@ def test_a_commit_that_a_replica_does_not_know_yet(on_github: Place, github: Git
 
 
 def test_base64_with_line_breaks(on_github: Place, github: GitHubServer) -> None:
-    """C04: an answer in JSON, its base64 wrapped at 60 characters, gives the same bytes."""
+    """An answer in JSON, its base64 wrapped at 60 characters, gives the same bytes."""
     source = on_github.sealed(1_000_003)
     commit = on_github.open(cache="elsewhere").push({PATH: source}, None)
     github.raw_blobs = False
@@ -429,14 +429,14 @@ WRONG = {
 
 @pytest.mark.parametrize("reply", WRONG.values(), ids=WRONG.keys())
 def test_wrong_content_is_an_error(on_github: Place, github: GitHubServer, first: str, reply: Reply) -> None:
-    """C04 and F12: what arrives is checked against its size and name; empty content is no empty database."""
+    """What arrives is checked against its size and name; empty content is no empty database."""
     github.arm(faults.answer(reply), "GET", "/git/blobs", times=99)
     with pytest.raises(RemoteFailed):
         on_github.open().fetch(first)
 
 
 def test_a_truncated_tree(on_github: Place, github: GitHubServer) -> None:
-    """C15: a tree that GitHub cuts is no state branch, although the part that is shown has the file alone."""
+    """A tree that GitHub cuts is no state branch, although the part that is shown has the file alone."""
     commit = on_github.repository.commit_files(BRANCH, {PATH: b"VBYSTAT1", "z1": b"1", "z2": b"2"})
     github.tree_limit = 1
     with pytest.raises(NotAStateBranch):
@@ -490,7 +490,7 @@ def test_a_commit_that_is_not_the_one_asked_for(
 
 
 def test_a_file_above_the_limit_is_not_sent(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C06: above 100 MB nothing is uploaded, and the message has both numbers."""
+    """Above 100 MB nothing is uploaded, and the message has both numbers."""
     source = on_github.folder / "large"
     with source.open("wb") as file:
         file.truncate(100_000_001)
@@ -512,7 +512,7 @@ def test_a_file_near_the_limit_is_announced(on_github: Place, github: GitHubServ
 
 @pytest.mark.parametrize("status", [403, 429])
 def test_a_secondary_limit_is_waited_for(on_github: Place, github: GitHubServer, first: str, status: int) -> None:
-    """C08: Retry-After is kept to, aloud, and the push goes on."""
+    """Retry-After is kept to, aloud, and the push goes on."""
     github.arm(faults.secondary_limit(3, status), "POST", "/git/trees")
     commit = on_github.open().push({PATH: on_github.sealed()}, first)
     assert holds_one_more(on_github, first, commit)
@@ -521,7 +521,7 @@ def test_a_secondary_limit_is_waited_for(on_github: Place, github: GitHubServer,
 
 
 def test_a_secondary_limit_without_a_time(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C08: by its text alone it is known for what it is; GitHub asks for a minute then."""
+    """By its text alone it is known for what it is; GitHub asks for a minute then."""
     github.arm(faults.secondary_limit(), "PATCH")
     commit = on_github.open().push({PATH: on_github.sealed()}, first)
     assert holds_one_more(on_github, first, commit)
@@ -529,14 +529,14 @@ def test_a_secondary_limit_without_a_time(on_github: Place, github: GitHubServer
 
 
 def test_too_many_requests_without_a_time(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C08: a bare 429 is a limit too."""
+    """A bare 429 is a limit too."""
     github.arm(faults.refuse(429, ""), "GET")
     assert on_github.open().head() == first
     assert on_github.slept == [60.0]
 
 
 def test_waiting_has_an_end(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C08: what an operation waits in total is capped; then it stops with the time."""
+    """What an operation waits in total is capped; then it stops with the time."""
     github.arm(faults.secondary_limit(40), "POST", times=9)
     with pytest.raises(RateLimited, match="UTC"):
         on_github.open().push({PATH: on_github.sealed()}, first)
@@ -544,7 +544,7 @@ def test_waiting_has_an_end(on_github: Place, github: GitHubServer, first: str) 
 
 
 def test_a_reset_an_hour_away_is_not_slept_through(on_github: Place, github: GitHubServer) -> None:
-    """C08: the hourly limit names its reset and stops at once."""
+    """The hourly limit names its reset and stops at once."""
     github.arm(faults.primary_limit(3600), "GET")
     at = time.strftime("%Y-%m-%d", time.gmtime(time.time() + 3600))
     with pytest.raises(RateLimited, match=at):
@@ -553,7 +553,7 @@ def test_a_reset_an_hour_away_is_not_slept_through(on_github: Place, github: Git
 
 
 def test_a_reset_that_is_near_is_waited_for(on_github: Place, github: GitHubServer, first: str) -> None:
-    """C08: a reset within the cap is waited for."""
+    """A reset within the cap is waited for."""
     github.arm(faults.primary_limit(5), "GET")
     assert on_github.open().head() == first
     assert 3 <= on_github.slept[0] <= 7

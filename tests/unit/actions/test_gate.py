@@ -114,7 +114,7 @@ def test_a_schedule_is_always_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("key", ["", "\n", "   ", "\t\r\n"])
 @pytest.mark.parametrize("repository", [{"private": True}, {"private": False}, {}])
 def test_no_key_is_closed_without_asking(tmp_path: Path, key: str, repository: Any) -> None:
-    """An empty key (A17, A18: forks, Dependabot, an unset secret) closes the gate before anybody is asked."""
+    """An empty key (forks, Dependabot, an unset secret) closes the gate before anybody is asked."""
     assert decision(tmp_path, repository, key=key, declared=PUBLIC).reason is Reason.NO_KEY
 
 

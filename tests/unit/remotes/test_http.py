@@ -42,7 +42,7 @@ def test_what_is_sent(api: Api) -> None:
 
 
 def test_time_outs_grow_with_the_size(api: Api, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """C06: ten seconds to connect; thirty and one for each 100 kB to answer, so that 10 MB have over two minutes."""
+    """Ten seconds to connect; thirty and one for each 100 kB to answer, so that 10 MB have over two minutes."""
     seen: list[Any] = []
 
     def request(*_: object, **options: Any) -> requests.Response:
@@ -133,7 +133,7 @@ def tls_error(reason: Exception) -> requests.exceptions.SSLError:
 
 @responses.activate
 def test_a_certificate_error_is_final(api: Api) -> None:
-    """C12: it is not tried again, and the setting for an authority of one's own is named."""
+    """It is not tried again, and the setting for an authority of one's own is named."""
     responses.get(f"{ROOT}/x", body=tls_error(CERTIFICATE))
     with pytest.raises(RemoteFailed, match="self-signed certificate") as caught:
         api.get("x")
