@@ -24,7 +24,7 @@ from vibey_actions.state.owned import scratch_folder
 from vibey_actions.text import shown
 
 IDENTITY_NAME = "vibey-actions"
-IDENTITY_ADDRESS = "vibey-actions@users.noreply.github.com"
+IDENTITY_ADDRESS = "noreply@vibey-actions.invalid"
 _DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 _PASSED_ON = (
     "PATH",

@@ -349,7 +349,7 @@ def test_the_users_git_settings_do_not_matter(
     commit = on_git.open().push({PATH: on_git.sealed(content)}, first)
     assert on_git.repository.read(commit, PATH) == content
     identity = on_git.repository.text("log", "-1", "--format=%an|%ae|%cn|%ce|%ad", "--date=format:%z", commit)
-    who = "vibey-actions|vibey-actions@users.noreply.github.com"
+    who = "vibey-actions|noreply@vibey-actions.invalid"
     assert identity == f"{who}|{who}|+0000"
 
 
