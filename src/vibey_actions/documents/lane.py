@@ -9,8 +9,9 @@ from __future__ import annotations
 import random
 import secrets
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from vibey_actions.documents import moves
 from vibey_actions.documents.finding import Candidate, Finder, Found, Unit
@@ -25,6 +26,10 @@ from vibey_actions.text import shown
 
 __all__ = ["Lane", "Limits", "Unit", "spent_today"]
 
+_AHEAD = 20
+"""Documents of a sort that are failed or held before work begins: a flood of them is written after it, and starves no
+work where a write is slow."""
+_TIME = "the time of this run"
 _LEAP = 128
 """How far ahead a lane goes on, at most, where a claim was lost; what it leaps over comes last."""
 
@@ -64,7 +69,9 @@ class Lane:
         Raises StoreFailed where the documents cannot be read: then nothing was written. What goes wrong with one
         document is an event of the report and stops no other.
         """
-        return self._run(limits or Limits(), units, self._sweep, self._unusable, self._hold, self._make, self._advance)
+        few = (partial(self._unusable, most=_AHEAD), partial(self._hold, most=_AHEAD))
+        phases = (self._sweep, *few, self._make, self._advance, self._unusable, self._hold)
+        return self._run(limits or Limits(), units, *phases)
 
     def sweep(self) -> TickReport:
         """Take back the leases that ran out, and nothing else. Raises StoreFailed as ``tick`` does."""
@@ -84,6 +91,8 @@ class Lane:
     def _sweep(self, found: Found, tick: _Tick) -> None:
         """Leases that ran out, each from the revision that was read; what is taken back can be claimed at once."""
         for document in found.expired:
+            if tick.over():
+                return
             now = self._store.now_ms()
             written = self._move(document, moves.swept(self._machine, document, now), tick)
             if written is None:
@@ -94,15 +103,15 @@ class Lane:
             if not failed:
                 self._finder.sort(written, now, found)
 
-    def _unusable(self, found: Found, tick: _Tick) -> None:
+    def _unusable(self, found: Found, tick: _Tick, most: int | None = None) -> None:
         """Waiting documents that no work would help: they fail with the reason, and nothing is spent."""
-        for document, reason in found.unusable:
+        for document, reason in tick.some(found.unusable, most):
             written = self._move(document, moves.failed(self._machine, document, reason, self._store.now_ms()), tick)
             if written is not None:
                 tick.add(document, What.FAILED, written, reason)
 
-    def _hold(self, found: Found, tick: _Tick) -> None:
-        for document, reason in found.holds:
+    def _hold(self, found: Found, tick: _Tick, most: int | None = None) -> None:
+        for document, reason in tick.some(found.holds, most):
             held = None if self._machine.claimed(document) else moves.held(document, reason, self._store.now_ms())
             written = self._move(document, held, tick)
             if written is not None:
@@ -112,7 +121,7 @@ class Lane:
         """New documents that nobody works on: a day that was missed."""
         for unit in tick.units:
             edge = self._machine.edge(None, unit.status)
-            if edge is not None and not edge.claim:
+            if edge is not None and not edge.claim and not tick.over():
                 new = moves.new_document(self._machine, unit.document, unit.status, self._store.now_ms())
                 written = self._move(None, new, tick)
                 if written is not None:
@@ -156,7 +165,7 @@ class Lane:
         if most is not None and worked >= most:
             return f"{most} a tick"
         if limits.stop():
-            return "the time of this run"
+            return _TIME
         per_day = self._machine.per_day
         return f"{per_day} a day" if per_day is not None and spent_today(self._machine, self._store) >= per_day else ""
 
@@ -223,6 +232,22 @@ class _Tick:
     report: TickReport
     limits: Limits
     units: Sequence[Unit]
+
+    def over(self) -> bool:
+        """Whether the tick is to begin nothing more."""
+        stopped = self.limits.stop()
+        if stopped and not self.report.cap:
+            self.report.cap = _TIME
+        return stopped
+
+    def some(self, listed: list[tuple[Document, str]], most: int | None) -> Iterator[tuple[Document, str]]:
+        """The next ``most`` of these, taken off the list, as long as there is time."""
+        chosen = listed[:most]
+        del listed[: len(chosen)]
+        for each in chosen:
+            if self.over():
+                return
+            yield each
 
     def add(self, document: Document, what: What, written: Document | None, reason: str) -> None:
         """An event of a document that was in the status of ``document``."""

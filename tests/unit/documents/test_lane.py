@@ -418,6 +418,35 @@ def test_a_tick_stops_when_its_time_is_up(store: MemoryStore) -> None:
     assert (report.left, report.cap, len(step.worked)) == (1, "the time of this run", 1)
 
 
+@pytest.mark.parametrize("decision", [Hold("not yet"), Invalid("it is empty")], ids=["held", "unusable"])
+def test_a_flood_that_needs_no_work_comes_after_the_work(store: MemoryStore, decision: Hold | Invalid) -> None:
+    """Writing down why a hundred documents wait, or fail, keeps nobody's work back, and all of it is written."""
+    for number in range(100):
+        add(store, JOB, f"a{number:03}", input="")
+    add(store, JOB, "z", input="x")
+    report = lane(JOB, store, FakeStep(decision=lambda d: Ready() if d["input"] else decision)).tick()
+    places = [event.identifier for event in report.events]
+    assert 0 < places.index("z") <= 20
+    assert sorted(places) == [*(f"a{number:03}" for number in range(100)), "z"]
+
+
+@pytest.mark.parametrize("decision", [Hold("not yet"), Invalid("it is empty")], ids=["held", "unusable"])
+def test_a_tick_that_is_stopped_begins_nothing_more(
+    store: MemoryStore, clock: SetClock, decision: Hold | Invalid
+) -> None:
+    """Neither the sweep nor what needs no work goes on after a signal, or beyond the time of a run."""
+    for identifier in ("a", "b"):
+        assert claim(store, JOB, add(store, JOB, identifier, input="x"), f"c{identifier}") is not None
+        add(store, JOB, f"w{identifier}", input="")
+    clock.pass_ms(JOB.lease_ms + 1)
+    worker = lane(JOB, store, FakeStep(decision=lambda _: decision))
+    assert worker.tick(Limits(stop=lambda: True)).events == []
+    asked: list[int] = []
+    report = worker.tick(Limits(stop=lambda: asked.append(1) or len(asked) > 3))  # type: ignore[func-returns-value]
+    assert [event.identifier for event in report.events] == ["a", "b", "wa"]
+    assert report.cap == "the time of this run"
+
+
 def capped(clock: SetClock, cap: int) -> tuple[Machine, MemoryStore]:
     machine = replace(JOB, per_day=cap)
     return machine, MemoryStore((machine,), clock)
