@@ -213,6 +213,8 @@ def test_a_manager_that_refuses_is_said(linux: Host) -> None:
     said = linux.run("install", code=1)
     assert "systemctl refused to daemon-reload: Failed to connect to bus" in said
     assert "state sync --every 60" in said
+    assert f"delete {linux.unit} by hand" in linux.run("uninstall", code=1)
+    assert linux.unit.exists()
     (linux.programs / "systemctl").unlink()
     linux.monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     assert "no systemctl on PATH" in linux.run("install", code=1)

@@ -127,7 +127,11 @@ class Systemd:
     def remove(self) -> bool:
         if not self.file.exists():
             return False
-        self._systemctl("disable", "--now", UNIT_NAME)
+        try:
+            self._systemctl("disable", "--now", UNIT_NAME)
+        except ServiceFailed as error:
+            hint = f"nothing was removed; where systemd starts nothing for this user, delete {self.file} by hand"
+            raise ServiceFailed(error.message, hint) from None
         _drop(self.file)
         self._systemctl("daemon-reload")
         return True
