@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import statistics
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -113,6 +114,9 @@ def measure_documents(
             for ended, name in places.items():
                 _fill(postgres.dsn(name), f"{number}:{count}:", "pending", 0, waiting)
                 walks.append(walk(postgres.dsn(name), count, ended))
+                print(
+                    f"  {count} workers, {ended} finished: {walks[-1].rate:.0f} a second", file=sys.stderr, flush=True
+                )
                 if walks[-1].transitions != 2 * waiting:
                     raise AssertionError(f"{walks[-1].transitions} transitions of {2 * waiting}")
     return walks
