@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import stat
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -88,6 +89,11 @@ def load_config(root: Path, file: Path | None = None) -> Config:
     """
     path = file if file is not None else root / DEFAULT_FILE
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            # A pipe would be waited on, and a device could be without end.
+            raise SettingError(
+                f"{path} cannot be read: it is no regular file", "make it a file that this user can read"
+            )
         text = path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         if file is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from vibey_actions.config import Config, Migrations, TableConfig, base_of, parse_config
+from vibey_actions.config import Config, Migrations, TableConfig, base_of, load_config, parse_config
 from vibey_actions.errors import SettingError
 from vibey_actions.state.declaration import Rule
 
@@ -257,3 +258,11 @@ def test_a_table_of_another_schema_may_have_two_long_names() -> None:
     assert parse(f"[state]\nexclude = ['{name}']").exclude == (name,)
     for wrong in (f"{long}x.t", f"t.{long}x", f'"{long}x"."t"', f"{long}.{long}.t"):
         assert "bytes long" in refusal(f"[tables.'{wrong}']\nappend-only = true")
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    """A pipe, a folder or a device in the file's place would never end, or fill the memory."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(SettingError, match="no regular file"):
+            load_config(tmp_path, name)

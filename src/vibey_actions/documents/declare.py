@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -67,7 +68,11 @@ def load(root: Path, file: Path | None = None) -> Declared:
     """
     path = file if file is not None else root / DEFAULT_FILE
     try:
-        if path.stat().st_size > _MAX_FILE:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            # A pipe would be waited on, and a device could be without end.
+            raise MachineInvalid(f"{shown(str(path))} is no regular file", "name a file")
+        if found.st_size > _MAX_FILE:
             raise MachineInvalid(f"{shown(str(path))} is larger than 1 MB", "declare machines only")
         text = path.read_bytes().decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):

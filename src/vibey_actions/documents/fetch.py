@@ -123,7 +123,10 @@ class Fetcher:
             answer = self._once(self._place(url), kinds, end)
             if isinstance(answer, Fetched):
                 return answer
-            url = urljoin(url, answer)
+            try:
+                url = urljoin(url, answer)
+            except ValueError:
+                raise NotFetched(f"{_short(url)} redirects to what is no address", final=True) from None
         raise NotFetched(f"{_short(url)} redirects more than {MOST_REDIRECTS} times", final=True)
 
     def _place(self, url: str) -> _Place:

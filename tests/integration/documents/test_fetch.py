@@ -84,6 +84,7 @@ def test_a_redirect_is_followed_within_the_rules(server: Pictures, fetcher: Fetc
         ("http://127.0.0.1/x", "no address of the form https"),
         ("file:///etc/passwd", "no address of the form https"),
         ("//user:password@127.0.0.1/x", "no address of the form https"),
+        ("https://[::1/x", "redirects to what is no address"),
     ],
 )
 def test_every_redirect_is_looked_at(server: Pictures, fetcher: Fetcher, target: str, reason: str) -> None:

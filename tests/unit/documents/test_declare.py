@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,14 @@ def test_the_file_is_found_and_named(tmp_path: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(MachineInvalid, match=r"vibey-docs\.yml is not UTF-8"):
         load(tmp_path)
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
+    """A pipe, a folder or a device in the file's place would never end, or fill the memory."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(MachineInvalid, match="is no regular file"):
+            load(tmp_path, name)
 
 
 WRONG = {
