@@ -22,7 +22,7 @@ OUTPUTS = set(load((ROOT / "action.yml").read_text("utf-8"))["outputs"])
 
 def effects(outcome: Outcome) -> None:
     """Nothing in this run was a command or markup but what our own steps meant."""
-    known = OUTPUTS | {"export-folder", "artifact-id", "artifact-digest", "mark-folder"}
+    known = OUTPUTS | {"export-again", "export-folder", "artifact-id", "artifact-digest", "mark-folder"}
     written = {one["name"] for one in outcome.records if one.get("command") == "set-output"}
     assert {name for name in written if not name.startswith("mark-")} <= known
     assert set(outcome.variables()) <= {"VIBEY_PG_URL", "VIBEY_STATE_PG_URL"}
