@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +19,12 @@ from psycopg.conninfo import make_conninfo
 from tests.support.servers import others, running
 from vibey_actions.postgres.server import Server
 from vibey_actions.postgres.sql import identifier
+
+
+def pytest_configure() -> None:
+    """Hear an interrupt: a suite that a shell started in the background would ignore it, and its programs too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
