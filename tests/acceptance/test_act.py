@@ -94,7 +94,7 @@ def test_a_mask_alone_is_no_leak(act: Act) -> None:
 def test_a_process_that_is_left_is_found(act: Act) -> None:
     """A job's process that outlives its run makes the run's test fail, and is ended."""
     with pytest.raises(AssertionError, match="left processes"):
-        run(act, "example/left", f"{LEFT} </dev/null >/dev/null 2>&1", "until [ -e up ]; do sleep 0.1; done")
+        run(act, "example/leaving", f"{LEFT} </dev/null >/dev/null 2>&1", "until [ -e up ]; do sleep 0.1; done")
 
 
 def test_artifacts_have_githubs_rules(act: Act) -> None:

@@ -97,7 +97,7 @@ def test_a_hostile_command_gets_nothing(act: Act, database: Callable[[], str], e
     flag = everybodys / "flag"
     runs = act.folder / "runs"
     attack = ATTACK.replace("@RUNS@", str(runs)).replace("@FLAG@", str(flag))
-    shop = Shop.make(act, "example/hostile", "remote.yml", files={"attack.sh": attack})
+    shop = Shop.make(act, "example/remote-hostile", "remote.yml", files={"attack.sh": attack})
     before = processes()
     # Every text of the run is searched for secrets by `wait`: the key, the token, and whatever was masked.
     outcome = dispatch(shop, "sh attack.sh")
@@ -131,7 +131,7 @@ def test_a_reserved_command_is_refused(act: Act) -> None:
 
 def test_a_command_does_not_run_behind_a_closed_gate(act: Act) -> None:
     """Without a key, or in a public repository that declares nothing, who dispatched is told, and nothing runs."""
-    shop = Shop.make(act, "example/closed", "remote.yml", private=False)
+    shop = Shop.make(act, "example/remote-closed", "remote.yml", private=False)
     for secrets in ({"VIBEY_STATE_KEY": shop.key}, {}):
         outcome = dispatch(shop, "echo ran", secrets=secrets)
         assert outcome.jobs == {"run": ["failure"]}, outcome.explain()

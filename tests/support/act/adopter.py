@@ -65,7 +65,11 @@ class Act:
         return folder
 
     def adopter(self, name: str, files: Mapping[str, str], *, private: bool = True) -> Adopter:
-        """A new repository of nothing but ``files``, on the local GitHub and checked out."""
+        """A new repository of nothing but ``files``, on the local GitHub and checked out.
+
+        All tests of a process share one GitHub, so each gives its repository a name of its own.
+        """
+        assert not (self.folder / "checkouts" / name).exists(), f"another test has a repository {name}"
         repository = self.github.add_repository(name, private=private, empty=True)
         adopter = Adopter(self, repository, self.folder / "checkouts" / name)
         adopter.write(files)
