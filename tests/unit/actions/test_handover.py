@@ -21,7 +21,7 @@ def test_what_later_steps_rely_on_is_kept(tmp_path: Path) -> None:
     "line",
     [
         '[http "https://github.com/"]\n\textraheader = AUTHORIZATION: basic eA==',
-        '[includeIf "gitdir:/work/.git"]\n\tpath = /temp/git-credentials-1.config',
+        '[includeIf "gitdir:/checkout/.git"]\n\tpath = /temp/git-credentials-1.config',
         '[remote "origin"]\n\turl = https://x-access-token:secret@github.com/example/app',
         '[remote "origin"]\n\turl = https://token@github.com/example/app',
     ],
