@@ -14,15 +14,26 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg.conninfo import make_conninfo
 
 from tests.support.servers import others, running
 from vibey_actions.postgres.server import Server
 from vibey_actions.postgres.sql import identifier
 
+settings.register_profile(
+    "repository",
+    # The same examples on every run, however slow the machine is that makes them.
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
 
 def pytest_configure() -> None:
     """Hear an interrupt: a suite that a shell started in the background would ignore it, and its programs too."""
+    settings.load_profile("repository")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

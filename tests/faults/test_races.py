@@ -160,12 +160,14 @@ def write(machine: Machine, number: int, stop: Path) -> tuple[set[int], int]:
 
 
 def sync_on(machine: Machine, stop: Path) -> int:
-    """Sync until ``stop`` exists; giving up is allowed, nothing else. Returns the number of good syncs."""
+    """Sync until ``stop`` exists; giving up is allowed, nothing else. Returns the number of good syncs, and leaves a
+    note beside ``stop`` that there was one."""
     good = 0
     while not stop.exists():
         try:
             machine.sync()
             good += 1
+            stop.with_name("synced").touch()
         except GaveUp:
             time.sleep(random.uniform(0, 0.2))  # noqa: S311 - spreads the machines
     return good
@@ -192,6 +194,7 @@ def test_machines_that_never_rest_lose_nothing(machines: Machines, branch: Branc
     writers = [forked.start(partial(write, machine, number, stop)) for number, machine in enumerate(every)]
     syncs = [forked.start(partial(sync_on, machine, stop)) for machine in every]
     time.sleep(SECONDS)
+    until(stop.with_name("synced").exists)
     stop.touch()
     written, synced = [child.join() for child in writers], [child.join() for child in syncs]
     assert [one.message for one in written + synced if not one.ok] == []

@@ -14,7 +14,7 @@ from bench.measure import Failed, Run, measure
 from bench.report import commands_table, core_table
 from vibey_actions.postgres.server import Server
 
-HERE = "x = bytearray(b'x') * 100_000_000; import time; time.sleep(.3)"
+HERE = "x = bytearray(b'x') * 100_000_000; import time; time.sleep(1.5)"
 CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {HERE!r}])"
 
 

@@ -221,7 +221,7 @@ def test_a_loop_ends_between_its_rounds(machine: Callable[[str], Machine]) -> No
         assert loop.stdout is not None
         first, second = json.loads(loop.stdout.readline()), json.loads(loop.stdout.readline())
         loop.send_signal(signal.SIGTERM)
-        _, said = loop.communicate(timeout=30)
+        _, said = loop.communicate(timeout=120)
     assert (first["pushed"], second["pushed"], second["pulled"]) == (1, 0, 0)
     assert first["time"] < second["time"]
     assert (loop.returncode, said) == (0, "")

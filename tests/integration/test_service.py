@@ -306,6 +306,6 @@ def test_the_service_syncs_until_it_is_ended(tmp_path: Path, database: Callable[
         assert service.stdout is not None
         lines = [service.stdout.readline() for _ in range(2)]
         service.send_signal(signal.SIGTERM)
-        _, said = service.communicate(timeout=30)
+        _, said = service.communicate(timeout=120)
     assert all("in sync with" in line for line in lines), lines
     assert (service.returncode, said) == (0, "")

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.support.ends import End, Ends
+from tests.support.machines import until
 from vibey_actions.errors import Conflicts, DatabaseFailed, GaveUp, RowRefused, StateMoved
 from vibey_actions.postgres import apply as apply_module
 from vibey_actions.postgres.sql import identifier
@@ -283,31 +284,33 @@ def test_a_writer_waits_for_the_apply_and_then_goes_on(ends: Ends, monkeypatch: 
 
 
 def test_a_deadlock_starts_the_cycle_again(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever of the two is chosen, the sync ends level and nothing is lost."""
+    """The sync that was chosen to give way begins anew and ends level; nothing is lost."""
     one, other = ends.pair("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY, v int)")
     level(one, other)
     one.run("INSERT INTO a VALUES (1)", "INSERT INTO b VALUES (1, 1)")
     one.sync()
     real = apply_module.lock
-    held = threading.Event()
+    waits = "SELECT count(*) FROM pg_locks WHERE relation = 'a'::regclass AND NOT granted"
     with psycopg.connect(other.dsn) as writer:
-        writer.execute("SET deadlock_timeout = '10s'")
+        writer.execute("SET deadlock_timeout = '10min'")
         writer.execute("INSERT INTO b VALUES (2, 2)")
 
         def insert() -> None:
-            held.wait(5)
-            time.sleep(0.2)
             writer.execute("INSERT INTO a VALUES (2)")
             writer.commit()
 
+        thread = threading.Thread(target=insert)
+
         def locking(connection: psycopg.Connection, *arguments: object) -> None:
-            connection.execute("SET LOCAL deadlock_timeout = '400ms'")
-            held.set()
+            # Who closes the circle finds it: the writer waits for `a` before this sync asks for `b`.
+            monkeypatch.setattr(apply_module, "lock", real)
+            connection.execute("LOCK TABLE public.a IN SHARE ROW EXCLUSIVE MODE")
+            connection.execute("SET LOCAL deadlock_timeout = '10ms'")
+            thread.start()
+            until(lambda: other.value(waits) == 1)
             real(connection, *arguments)  # type: ignore[arg-type]
 
         monkeypatch.setattr(apply_module, "lock", locking)
-        thread = threading.Thread(target=insert)
-        thread.start()
         report = other.sync()
         thread.join()
     assert report.attempts == 2

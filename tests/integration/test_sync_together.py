@@ -33,7 +33,7 @@ def test_a_sync_that_does_not_end_is_said(ends: Ends, monkeypatch: pytest.Monkey
     """After the wait the second one steps aside, having written nothing."""
     end = ends.make(TABLE)
     end.sync()
-    monkeypatch.setattr(store, "LOCK_WAIT", 0.2)
+    monkeypatch.setattr(store, "LOCK_WAIT", 1)
     remote = end.value("SELECT remote FROM state_sync")
     with psycopg.connect(end.dsn, autocommit=True) as other, sync_lock(other, remote, 1, lambda _: None):
         assert "another sync" in end.refused(Busy).message

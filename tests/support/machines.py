@@ -142,7 +142,7 @@ class Machine:
 
     def settle(self) -> None:
         """Wait until the server has noticed that a killed process is gone."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             while connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'vibey-actions%'"
@@ -201,8 +201,8 @@ class Saved:
             shutil.copytree(self.folder / source, target, symlinks=True)
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait for ``condition``."""
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait for ``condition``, as long as a machine may need that is busy with much else."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"

@@ -230,8 +230,8 @@ class Writer:
         """End it with a signal, and wait until its PostgreSQL is gone with it."""
         servers = self._servers()
         self.process.send_signal(number)
-        self.process.wait(60)
-        deadline = time.monotonic() + 60
+        self.process.wait(120)
+        deadline = time.monotonic() + 120
         while any(Path(f"/proc/{pid}").exists() for pid in servers):
             assert time.monotonic() < deadline, "a PostgreSQL of the writer goes on"
             time.sleep(0.05)
@@ -243,7 +243,7 @@ class Writer:
 
     def wait(self, *, marking: bool = True) -> Written:
         """Wait for its end; then its marks are uploaded."""
-        code = self.process.wait(120)
+        code = self.process.wait(240)
         written = Written(code, *self.writes._left(self.temp, self.log.read_text("utf-8")))
         if marking:
             self.writes._mark(self.run, self.temp, written)

@@ -155,7 +155,7 @@ def test_a_watch_wakes_up_for_new_work(bench: Bench) -> None:
         text=True,
     )
     assert watching.stdout is not None
-    killer = threading.Timer(60, watching.kill)
+    killer = threading.Timer(240, watching.kill)
     killer.start()
     try:
         assert "0 ready" in watching.stdout.readline()

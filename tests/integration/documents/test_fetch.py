@@ -231,12 +231,14 @@ class dripping:  # noqa: N801 - used like a function
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        # A close alone would not wake the thread where nobody came.
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         self._thread.join()
 
     def _serve(self) -> None:
-        peer, _ = self._listening.accept()
-        with suppress(OSError), peer:
+        with suppress(OSError), self._listening.accept()[0] as peer:
             if self._stage == "handshake":
                 self._drip(peer.sendall, b"\x16\x03\x03\x3f\xff")
                 return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
@@ -13,7 +14,7 @@ from tests.support.pooler import Pooler
 from vibey_actions.errors import DatabaseFailed, SettingError, StateMoved
 from vibey_actions.postgres import connection as module
 from vibey_actions.postgres.connection import connect, saying, server_version
-from vibey_actions.postgres.server import Server, free_port
+from vibey_actions.postgres.server import Server
 
 HOSTILE = {
     "timezone": "'Asia/Kolkata'",
@@ -27,10 +28,10 @@ HOSTILE = {
     "quote_all_identifiers": "on",
     "standard_conforming_strings": "off",
     "default_transaction_isolation": "'serializable'",
-    "statement_timeout": "'100ms'",
-    "lock_timeout": "'100ms'",
-    "idle_in_transaction_session_timeout": "'100ms'",
-    "idle_session_timeout": "'100ms'",
+    "statement_timeout": "'60s'",
+    "lock_timeout": "'60s'",
+    "idle_in_transaction_session_timeout": "'60s'",
+    "idle_session_timeout": "'60s'",
     "jit": "on",
     "client_min_messages": "'debug1'",
 }
@@ -51,10 +52,11 @@ def hostile(dsn: str) -> str:
 
 
 def test_no_setting_of_the_database_changes_what_is_read(dsn: str, database: Callable[[], str], hostile: str) -> None:
-    """The same values give the same text in a stock database and in one set up against us; no timeout strikes."""
+    """The same values give the same text in a stock database and in one set up against us; no timeout of its is on."""
     with connect(database(), purpose="test") as stock, connect(hostile, purpose="test") as set_up:
         expected = stock.execute(EVERYTHING).fetchone()
-        set_up.execute("SELECT pg_sleep(0.3)")
+        timeouts = [set_up.execute(f"SHOW {name}").fetchone() for name in HOSTILE if name.endswith("_timeout")]
+        assert timeouts == [("0",)] * 4
         assert set_up.execute(EVERYTHING).fetchone() == expected
         assert expected is not None
         for part in ('"2020-01-01T00:00:00+00:00"', "0.30000000000000004", '"1 day 02:00:00"', '"$1.50"', '"pg_class"'):
@@ -108,24 +110,34 @@ def test_an_old_server_is_refused_and_a_newer_one_used(dsn: str, monkeypatch: py
     assert "is newer than 13" in said[0]
 
 
+@pytest.fixture
+def closed() -> Iterator[int]:
+    """A port on which nobody listens, and nobody else can meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 @pytest.mark.parametrize(
     "shape", ["host={host} port={port} user=u password=s3cret", "postgresql://u:s3cret@{host}:{port}/d"]
 )
-def test_nobody_listening_gives_both_forms_of_the_address(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_listening_gives_both_forms_of_the_address(
+    shape: str, closed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In a container the host is the service's label, on the machine localhost and the mapped port."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     with pytest.raises(DatabaseFailed, match="cannot connect to PostgreSQL") as caught:
-        connect(shape.format(host="127.0.0.1", port=free_port()), purpose="test")
+        connect(shape.format(host="127.0.0.1", port=closed), purpose="test")
     assert "by its label" in caught.value.hint
     assert "localhost" in caught.value.hint
     assert "s3cret" not in caught.value.message + caught.value.hint
 
 
-def test_outside_of_a_job_the_advice_is_about_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_outside_of_a_job_the_advice_is_about_this_machine(closed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who syncs from a terminal is not told of service containers."""
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     with pytest.raises(DatabaseFailed) as caught:
-        connect(f"host=127.0.0.1 port={free_port()}", purpose="test")
+        connect(f"host=127.0.0.1 port={closed}", purpose="test")
     assert "job" not in caught.value.hint
     assert "host and port" in caught.value.hint
 
@@ -255,9 +267,9 @@ def _deadlock(one: psycopg.Connection, two: psycopg.Connection) -> None:
     def lock(session: psycopg.Connection, first: str, second: str, ready: threading.Barrier) -> None:
         try:
             with saying("applying"), session.transaction():
-                session.execute("SET LOCAL deadlock_timeout TO '10ms'; SET LOCAL lock_timeout TO '20s'")
+                session.execute("SET LOCAL deadlock_timeout TO '10ms'; SET LOCAL lock_timeout TO '120s'")
                 session.execute(f"LOCK TABLE public.{first}")
-                ready.wait(20)
+                ready.wait(120)
                 session.execute(f"LOCK TABLE public.{second}")
         except StateMoved as error:
             caught.append(error)
@@ -266,7 +278,7 @@ def _deadlock(one: psycopg.Connection, two: psycopg.Connection) -> None:
     other = threading.Thread(target=lock, args=(two, "child", "parent", ready))
     other.start()
     lock(one, "parent", "child", ready)
-    other.join(30)
+    other.join(120)
     assert [type(error) for error in caught] == [StateMoved]
 
 

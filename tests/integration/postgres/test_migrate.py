@@ -192,7 +192,7 @@ def test_two_at_once_do_no_harm(dsn: str, folder: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     assert failed == []
     assert sorted(applied) == [(), (), (), ("0001_first", "0002_second")]
 
@@ -205,7 +205,7 @@ def test_a_migration_that_does_not_end_is_not_waited_for_for_ever(dsn: str, fold
         advisory_lock(other, "migrate", "x", 0, said.append),
         pytest.raises(Busy, match="another migration of this database is running"),
     ):
-        migrate(dsn, configured(folder), notice=said.append, wait_seconds=0.2)
+        migrate(dsn, configured(folder), notice=said.append, wait_seconds=1)
     assert len(said) == 1
     assert migrate(dsn, configured(folder)).applied
 

@@ -33,7 +33,7 @@ def alive(pid: int) -> bool:
         return not Path("/proc").is_dir()
 
 
-def wait_for(condition: object, seconds: float = 20) -> bool:
+def wait_for(condition: object, seconds: float = 120) -> bool:
     """Whether ``condition()`` becomes true in time."""
     assert callable(condition)
     deadline = time.monotonic() + seconds

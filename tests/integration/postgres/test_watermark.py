@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from tests.support.machines import until
 from vibey_actions.config import Config
 from vibey_actions.errors import Busy, DatabaseFailed, StateMoved
 from vibey_actions.postgres.connection import connect
@@ -76,7 +77,7 @@ def test_of_two_that_record_at_once_one_wins(session: psycopg.Connection, dsn: s
             thread = threading.Thread(target=late)
             thread.start()
             time.sleep(0.2)
-        thread.join(20)
+        thread.join(120)
     assert len(caught) == 1
     assert read_base(session, REMOTE).commit == TWO
 
@@ -111,14 +112,15 @@ def test_a_second_sync_waits_and_then_runs(dsn: str) -> None:
     with connect(dsn, purpose="one") as one, connect(dsn, purpose="two") as two:
 
         def second() -> None:
-            with sync_lock(two, REMOTE, 20, said.append):
+            with sync_lock(two, REMOTE, 120, said.append):
                 entered.set()
 
         with sync_lock(one, REMOTE, 0, said.append):
             thread = threading.Thread(target=second)
             thread.start()
-            assert not entered.wait(0.4)
-        thread.join(20)
+            until(lambda: bool(said))
+            assert not entered.is_set()
+        thread.join(120)
         assert entered.is_set()
     assert len(said) == 1
     assert REMOTE in said[0]
@@ -138,5 +140,5 @@ def test_a_second_sync_steps_aside_in_time(dsn: str) -> None:
             _ = 1 / 0
         with sync_lock(two, REMOTE, 0, print):
             two.close()
-        with sync_lock(one, REMOTE, 5, print):
+        with sync_lock(one, REMOTE, 120, print):
             pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,8 @@ PATH = "state.vibey"
 class Place:
     """Somewhere a state branch can be: ``repository`` to arrange and look by hand, ``open`` for the remote under test.
 
-    ``slept`` collects the pauses, none of which are really made; ``notices`` what would have been shown.
+    ``slept`` collects the pauses, none of which are really made; ``notices`` what would have been shown; ``clock`` is
+    GitHub's client's.
     """
 
     repository: Repository
@@ -32,6 +34,7 @@ class Place:
     url: str = ""
     slept: list[float] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+    clock: Callable[[], float] = time.time
 
     def open(
         self, branch: str = BRANCH, path: str = PATH, cache: str = "cache", token: str | None = "", wait_cap: float = 60
@@ -51,6 +54,7 @@ class Place:
             notice=self.notices.append,
             wait_cap=wait_cap,
             sleep=self.slept.append,
+            clock=self.clock,
         )
 
     def sealed(self, content: bytes | int = 1000) -> Path:

@@ -163,7 +163,7 @@ def test_a_file_in_use_by_another_process_stays(tmp_path: Path) -> None:
         from vibey_actions.remotes.cache import SealedCache
         cache = SealedCache(Path(sys.argv[1]), "a")
         print(cache.find(sys.argv[2]), flush=True)
-        time.sleep(60)
+        time.sleep(600)
     """)
     command = [sys.executable, "-c", script, str(tmp_path), commit(1)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as user:

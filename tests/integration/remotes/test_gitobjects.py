@@ -6,9 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.property.settings import bounded
 from vibey_actions.errors import RemoteFailed
 from vibey_actions.remotes import gitobjects
 from vibey_actions.remotes.gitobjects import blob_digest, tree_name, write_blob
@@ -40,7 +41,7 @@ def _mktree(text: str) -> str:
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.strip()
 
 
-@settings(max_examples=20)
+@bounded(20)
 @given(content=st.binary(max_size=2000))
 def test_a_blob_that_git_reads(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     """What is written is the loose object that git would write, and reads."""

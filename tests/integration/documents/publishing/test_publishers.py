@@ -7,6 +7,7 @@ sent again by itself.
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from tests.support import ig_server
 from tests.support.bsky_server import PASSWORD
 from tests.support.certificates import make_authority
-from tests.support.github_server.faults import Fault, answer, cut, refuse, reset, server_error, slow
+from tests.support.github_server.faults import Fault, answer, cut, refuse, reset, server_error
 from tests.support.github_server.replies import Reply, as_json
 from tests.support.lanes import NOON
 from tests.support.machines import until
@@ -88,13 +89,15 @@ def test_an_answer_that_comes_too_late_is_an_unknown_outcome(platform: Platform,
     """The platform may post after we stopped waiting: nothing tells, so nothing is sent again."""
     walker = walk(platform.settings)
     to_the_call(walker, platform)
-    platform.server.arm(slow(1.5), "POST", platform.posting)
+    given_up = threading.Event()
+    platform.server.arm(Fault(before=lambda: not given_up.wait(120) or None), "POST", platform.posting)
     publisher = next(iter(walker.lane()._steps.values()))._publishers["there"]  # type: ignore[attr-defined]
-    hasty = PublishStep({"there": replace(publisher, api=replace(publisher.api, seconds=0.3))})
+    hasty = PublishStep({"there": replace(publisher, api=replace(publisher.api, seconds=2))})
     Lane(walker.machine, walker.store, {"publish-request": hasty}).tick()
     document = walker.read("post-1")
     assert (document["status"], document["outcomeUnknown"]) == ("error", True)
     assert "did not answer in time" in str(document["lastError"])
+    given_up.set()
     walker.tick()
     until(lambda: platform.posts() == 1)
 
@@ -141,15 +144,16 @@ def test_a_refusal_for_good_ends_the_document(platform: Platform, walk: Callable
 
 def test_a_refused_connection_proves_that_nothing_was_posted(platform: Platform, walk: Callable[..., Walk]) -> None:
     """Nobody listens there: tried again within the attempts, and an error once they are used up."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        closed = f"http://127.0.0.1:{free.getsockname()[1]}"
     address = {"ig": "api", "bsky": "service", "webhook": "url"}[str(platform.settings["publisher"])]
-    walker = walk({**platform.settings, address: closed})
-    post(walker, images=1 if address == "api" else 0)
-    assert [event.what for event in walker.tick().events] == [What.AGAIN]
-    assert "could not be reached" in str(walker.read("post-1")["lastError"])
-    for _ in range(14):
-        walker.tick()
+    # Bound and not listening: nobody else can take the port meanwhile.
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        walker = walk({**platform.settings, address: f"http://127.0.0.1:{held.getsockname()[1]}"})
+        post(walker, images=1 if address == "api" else 0)
+        assert [event.what for event in walker.tick().events] == [What.AGAIN]
+        assert "could not be reached" in str(walker.read("post-1")["lastError"])
+        for _ in range(14):
+            walker.tick()
     document = walker.read("post-1")
     assert (document["status"], document["attempts"], "outcomeUnknown" in document) == ("error", 15, False)
 
