@@ -118,8 +118,8 @@ class Declaration:
         if table.rule is not Rule.REFUSE or table.append_only:
             raise SettingError(
                 f"the table {table.name} holds the documents of lanes and cannot have another rule than theirs",
-                "remove its rule: the end of a document beats any other status, else the branch's row stands. Where it "
-                "is a table of your own: documents = false in [state]",
+                "remove its rule: the end of a document beats any status but another worker's claim, else the branch's "
+                "row stands. Where it is a table of your own: documents = false in [state]",
             )
         return Declaration({**self.tables, table.name: replace(table, endings=endings())})
 

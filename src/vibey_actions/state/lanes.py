@@ -1,7 +1,9 @@
-"""The merge rule of the table of documents: an end beats any other status, else the branch's row stands.
+"""The merge rule of the table of documents: an end beats any status but a claim of another worker's, else the branch's
+row stands.
 
-So a claim that did not reach the branch first is a lost claim, and no row of this table is ever a conflict. Source:
-docs/documents.md, "Where the documents are". Which statuses are ends comes from the machines, as plain values.
+So a claim that did not reach the branch first is a lost claim, the end of a lease that was lost gives way to whoever
+holds the document by then, and no row of this table is ever a conflict. Source: docs/documents.md, "Where the documents
+are". Which statuses are ends comes from the machines, as plain values.
 """
 
 from __future__ import annotations
@@ -27,28 +29,44 @@ class Kind:
 
 Endings: TypeAlias = Mapping[Kind, frozenset[str]]
 """The statuses from which no document of a kind moves on by itself."""
+Content: TypeAlias = Mapping[str, Any]
 ReadEndings: TypeAlias = Callable[[], Endings]
 
 
-def settled(endings: Endings, mine: bytes | None, theirs: bytes | None) -> bytes | None:
-    """Of two rows that both differ from the base, the one that stands. ``mine`` is this database's."""
-    if mine is not None and _ended(endings, mine) and (theirs is None or _goes_on(endings, theirs)):
+def settled(endings: Endings, base: bytes | None, mine: bytes | None, theirs: bytes | None) -> bytes | None:
+    """Of two rows that both differ from the base, the one that stands. ``mine`` is this database's.
+
+    What the branch holds by the time of the push decides, so it does not matter when a claim was lost.
+    """
+    here = _document(mine)
+    if here is None or not _is_end(endings, *here):
+        return theirs
+    if theirs is None:
         return mine
-    return theirs
+    there, before = _document(theirs), _document(base) or here
+    # A deleted document has gone, which an end does not undo.
+    if there is None or _is_end(endings, *there):
+        return theirs
+    return mine if _is_free(there[1], before[1], _ended_claim(here[1])) else theirs
 
 
-def _ended(endings: Endings, row: bytes) -> bool:
-    document = _document(row)
-    return document is not None and _is_end(endings, *document)
+def _is_free(document: Content, before: Content, claim: object) -> bool:
+    """Whether no other than the holder of ``claim`` has ``document``, or has ended a claim of it since ``before``.
+
+    A lease that was only taken back leaves no trace of that kind: then what came of the work is kept.
+    """
+    holder = document.get("claimId")
+    if holder not in (None, ""):
+        return bool(holder == claim)
+    return document.get("lastClaimId") in (None, "", claim, before.get("lastClaimId"))
 
 
-def _goes_on(endings: Endings, row: bytes) -> bool:
-    """Whether a row holds a document that has not ended; a deleted one has gone, which an end does not undo."""
-    document = _document(row)
-    return document is not None and not _is_end(endings, *document)
+def _ended_claim(end: Content) -> object:
+    """The claim that was ended: it stays as ``claimId``, or becomes ``lastClaimId`` where that is cleared."""
+    return end.get("claimId") if "claimId" in end else end.get("lastClaimId")
 
 
-def _is_end(endings: Endings, db: object, document: Mapping[str, Any]) -> bool:
+def _is_end(endings: Endings, db: object, document: Content) -> bool:
     status = document.get("status")
     return isinstance(status, str) and any(
         kind.db == db and document.get(kind.field) == kind.value and status in statuses
@@ -56,8 +74,10 @@ def _is_end(endings: Endings, db: object, document: Mapping[str, Any]) -> bool:
     )
 
 
-def _document(row: bytes) -> tuple[object, Mapping[str, Any]] | None:
+def _document(row: bytes | None) -> tuple[object, Content] | None:
     """The database and content of a row; None where it holds no document."""
+    if row is None:
+        return None
     from vibey_actions.rows.canonical import NotJson, decode  # heavy, and the declaration is read by every command
 
     try:

@@ -23,7 +23,7 @@ def settle(table: Table, key: bytes, base: Row, mine: Row, theirs: Row) -> Row |
     if table.rule is not Rule.COLUMNS:
         documents = table.endings
         return (
-            settled(documents, mine, theirs)
+            settled(documents, base, mine, theirs)
             if documents is not None
             else _by_rule(table, table.rule, key, mine, theirs)
         )

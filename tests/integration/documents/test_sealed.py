@@ -6,20 +6,20 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.integration.documents.store_conformance import StoreConformance
-from tests.support.ends import End, Ends
-from tests.support.lanes import JOB, MACHINES, FakeStep, add, claim, read
+from tests.support.ends import Ends
+from tests.support.lanes import JOB, MACHINES, NOON, FakeStep, add, claim, read
+from tests.support.runners import Runner
 from vibey_actions.config import Config
 from vibey_actions.documents import moves
 from vibey_actions.documents.lane import Lane
-from vibey_actions.documents.machine import Machine
 from vibey_actions.documents.model import Document
-from vibey_actions.documents.report import TickReport, What
+from vibey_actions.documents.report import What
 from vibey_actions.documents.steps.base import StepResult, Work, done
 from vibey_actions.documents.stores.base import Store
 from vibey_actions.documents.stores.postgres import PostgresStore
@@ -28,56 +28,6 @@ from vibey_actions.errors import DocumentConflict, RemoteFailed, SettingError, S
 from vibey_actions.postgres.documents import DocumentTable
 
 QUICK = replace(JOB, lease_ms=1)
-
-
-class Impatient(SealedStore):
-    """Takes a lease that has run out at its word."""
-
-    grace_ms = 0
-
-
-@dataclass
-class Runner:
-    """One runner: a copy of the database, and what its steps worked on."""
-
-    end: End
-    table: DocumentTable
-    machine: Machine = JOB
-
-    def __post_init__(self) -> None:
-        self.worked: list[str] = []
-        self.copy = PostgresStore(self.table, (self.machine,))
-        self.store: SealedStore = Impatient(self.copy, self.sync)
-
-    def sync(self) -> None:
-        self.end.sync()
-
-    def tick(self, answer: Callable[[Work], StepResult] | None = None) -> TickReport:
-        """One tick of its lane, whose step says what it worked on."""
-
-        def work(work: Work) -> StepResult:
-            self.worked.append(str(work.document["_id"]))
-            return answer(work) if answer is not None else done({"output": work.key})
-
-        return Lane(self.machine, self.store, {"command": FakeStep(work)}).tick()
-
-    def status(self, identifier: str) -> object:
-        return read(self.copy, self.machine, identifier)["status"]
-
-
-@pytest.fixture
-def runner(ends: Ends) -> Iterator[Callable[..., Runner]]:
-    """A factory of runners that share one branch."""
-    made: list[Runner] = []
-
-    def make(machine: Machine = JOB) -> Runner:
-        end = ends.make(settings={"VIBEY_STATE_ATTEMPTS": "50"})
-        made.append(Runner(end, DocumentTable(end.dsn), machine))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.table.close()
 
 
 class TestSealed(StoreConformance):
@@ -191,7 +141,7 @@ def test_a_result_is_kept_where_the_branch_is_out_of_reach(runner: Callable[...,
         return done({"output": "done"})
 
     report = one.tick(work)
-    assert "in this copy alone" in report.stopped
+    assert "not known to have reached the branch" in report.stopped
     away.rename(ends.repository)
     one.sync()
     other.sync()
@@ -215,7 +165,7 @@ def test_a_finish_of_a_lost_lease_is_refused(runner: Callable[..., Runner]) -> N
 
 
 def test_a_finish_while_another_holds_the_claim_is_refused(runner: Callable[..., Runner]) -> None:
-    """The end of a lost lease does not beat the claim that stands, although an end beats any status in a merge."""
+    """The end of a lost lease does not beat the claim that stands, which is seen before anything is written."""
     one, other = runner(QUICK), runner(QUICK)
     add(one.store, QUICK, "job", input="x")
     standing: list[Document | None] = []
@@ -245,8 +195,8 @@ def test_a_lease_is_left_alone_a_while_longer(runner: Callable[..., Runner]) -> 
 
 
 def test_a_sweep_gives_way_to_a_renewed_lease(runner: Callable[..., Runner]) -> None:
-    """The sweep writes only over what is on the branch, not over what this copy thought was there, although the end
-    that it writes would beat the claim in a merge."""
+    """The sweep writes only over what is on the branch, not over what this copy thought was there, although what
+    it writes is an end."""
     last = replace(QUICK, attempts=1)
     one, other = runner(last), runner(last)
     won = claim(one.store, last, add(one.store, last, "job", input="x"), "c1")
@@ -265,21 +215,27 @@ def test_a_sweep_gives_way_to_a_renewed_lease(runner: Callable[..., Runner]) -> 
 def test_rows_that_both_copies_changed_are_no_conflict(runner: Callable[..., Runner]) -> None:
     """Whatever two copies did to one document unknown to each other, a plain sync settles it by the rule."""
     one, other = runner(), runner()
-    for name in ("both claim", "one ends"):
+    for name in ("both claim", "one ends unclaimed", "one ends under a lost claim"):
         add(one.store, JOB, name, input="x")
     other.sync()
-    first = {name: claim(one.copy, JOB, read(one.copy, JOB, name), "c1") for name in ("both claim", "one ends")}
-    second = {name: claim(other.copy, JOB, read(other.copy, JOB, name), "c2") for name in ("both claim", "one ends")}
-    ended = second["one ends"]
-    assert ended is not None
-    finished = {**ended, "status": "done", "output": 1}
-    assert other.copy.finish(JOB.db, ended, finished, writer="worker") is not None
+    first = {
+        name: claim(one.copy, JOB, read(one.copy, JOB, name), "c1")
+        for name in ("both claim", "one ends under a lost claim")
+    }
+    held = moves.held(read(one.copy, JOB, "one ends unclaimed"), "later", NOON)
+    assert held is not None
+    assert one.copy.move(JOB.db, read(one.copy, JOB, "one ends unclaimed"), held, writer="worker") is not None
+    claim(other.copy, JOB, read(other.copy, JOB, "both claim"), "c2")
+    for name in ("one ends unclaimed", "one ends under a lost claim"):
+        ended = claim(other.copy, JOB, read(other.copy, JOB, name), "c2")
+        assert ended is not None
+        assert other.copy.finish(JOB.db, ended, {**ended, "status": "done"}, writer="worker") is not None
     one.sync()
     other.sync()
     one.sync()
     for each in (one, other):
-        assert read(each.copy, JOB, "both claim") == first["both claim"]
-        assert each.status("one ends") == "done"
+        assert {name: read(each.copy, JOB, name) for name in first} == first
+        assert each.status("one ends unclaimed") == "done"
 
 
 def test_a_conditional_write_that_the_branch_overtook_conflicts(runner: Callable[..., Runner]) -> None:

@@ -29,6 +29,15 @@ def row(status: object, who: str = "", *, db: str = "jobs", exact: bool = True, 
 TOMBSTONE = encode({"changed_at": "x", "db": "jobs", "deleted": True, "doc": None, "id": "1", "rev": "9-x"})
 PENDING, MINE, THEIRS = row("pending"), row("running", "mine"), row("running", "theirs")
 DONE, FAILED = row("done", "mine"), row("failed", "theirs")
+HELD, ENDED = row("running", "mine", claimId="c1"), row("done", "mine", claimId="c1")
+TAKEN, PENDING_ANEW = row("running", "theirs", claimId="c2"), row("pending", "theirs", attempts=1)
+CLEARED = row("done", "mine", lastClaimId="c1")
+RETAKEN = row("pending", "theirs", claimId="c2", lastClaimId="c1")
+ANEW = row("done", "mine", claimId="c3", lastClaimId="c2")
+TRIED, BROUGHT_ON = row("pending", "theirs", lastClaimId="c2"), row("half", "theirs", lastClaimId="c2")
+BEFORE = row("running", "mine", claimId="c1", lastClaimId="c2")
+RENEWED, BUILT = row("running", "mine", claimId="c1", leaseUntil=2), row("built", "theirs", claimId="c1")
+NAMELESS = row("running", claimId={"a": 1})
 
 CASES: list[tuple[str, Row, Row, Row, Row]] = [
     ("only here claimed", PENDING, MINE, PENDING, MINE),
@@ -47,12 +56,30 @@ CASES: list[tuple[str, Row, Row, Row, Row]] = [
     ("removed here, claimed there", PENDING, None, THEIRS, THEIRS),
     ("claimed here, removed there", PENDING, MINE, None, None),
     ("ended here, removed there", MINE, DONE, None, DONE),
+    ("its lease was taken back there", HELD, ENDED, PENDING_ANEW, ENDED),
+    ("its lease was renewed there", HELD, ENDED, RENEWED, ENDED),
+    ("its lease was lost there", HELD, ENDED, TAKEN, TAKEN),
+    ("it failed under a lease that was lost there", HELD, row("failed", "mine", claimId="c1"), TAKEN, TAKEN),
+    ("its claim never was there", PENDING, ENDED, TAKEN, TAKEN),
+    ("no base, and another has it there", None, ENDED, TAKEN, TAKEN),
+    ("ended in place, still claimed there", HELD, CLEARED, row("pending", "theirs", claimId="c1"), CLEARED),
+    ("ended in place, lost there", HELD, CLEARED, RETAKEN, RETAKEN),
+    ("claimed anew and ended here, lost there", HELD, ANEW, TAKEN, TAKEN),
+    ("ended here, tried there by another as well", HELD, ENDED, TRIED, TRIED),
+    ("ended in place, brought on there by another", HELD, CLEARED, BROUGHT_ON, BROUGHT_ON),
+    ("ended here, taken back there after an earlier try", BEFORE, ENDED, TRIED, ENDED),
+    ("no base, and taken back there after an earlier try", None, CLEARED, row("pending", lastClaimId="c1"), CLEARED),
+    ("swept here, renewed there", HELD, row("failed", "mine"), RENEWED, RENEWED),
+    ("swept here, went on there", HELD, row("failed", "mine"), BUILT, BUILT),
+    ("failed unclaimed here, claimed there", PENDING, row("failed", "mine"), TAKEN, TAKEN),
+    ("ended here, claimed there by nobody who is named", HELD, ENDED, row("running", "theirs", claimId=""), ENDED),
+    ("ended here, claimed there by what is no name", HELD, ENDED, NAMELESS, NAMELESS),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])
 def test_what_stands(case: tuple[str, Row, Row, Row, Row]) -> None:
-    """An end beats any other status, else the branch's row stands; nothing is a conflict."""
+    """An end beats any status but a claim of another's, else the branch's row stands; nothing is a conflict."""
     _, base, mine, theirs, merged = case
     assert settle(TABLE, b"[1]", base, mine, theirs) == merged
 

@@ -2,7 +2,9 @@
 
 Every runner has a copy of its own, so a revision that nobody moved here says nothing of the others. The branch decides:
 whose claim arrives there first has the document, and the merge rule of the table (``state/lanes.py``) takes a later one
-off the copy that it was made in. What is read here is as of the last sync; ``active`` begins with one.
+off the copy that it was made in, and the end of a lease that was lost as well. That merge is made anew for each head
+that a push is tried on, so nothing comes between it and the push. What is read here is as of the last sync; ``active``
+begins with one.
 
 Each copy's own database is the clock of its lane, so a lease is left alone for a while longer than it says.
 """
@@ -14,11 +16,11 @@ from contextlib import suppress
 from typing import Final
 
 from vibey_actions.documents.machine import Machine
-from vibey_actions.documents.model import ID, REV, Document, body, id_of, rev_of
-from vibey_actions.documents.stores.base import Page, Store, expect
+from vibey_actions.documents.model import CLAIM, ID, LAST_CLAIM, REV, Document, body, id_of, rev_of, text_of
+from vibey_actions.documents.stores.base import Page, Store, expect, held_alike
 from vibey_actions.documents.stores.postgres import PostgresStore
 from vibey_actions.documents.stores.selection import UNSET, Unset
-from vibey_actions.errors import StoreFailed, VibeyError
+from vibey_actions.errors import RemoteFailed, StoreFailed, VibeyError
 from vibey_actions.text import shown
 
 _TRIES: Final = 10
@@ -113,14 +115,24 @@ class SealedStore(Store):
         return standing if standing is not None and self._arrives(db, standing, read) else None
 
     def finish(self, db: str, claimed: Document, finished: Document, *, writer: str) -> Document | None:
-        """As the interface says. Where the branch cannot be reached, what came of the work is kept in this copy."""
+        """As the interface says. Where the branch cannot be reached, what came of the work is kept in this copy.
+
+        Whether the claim still stands is looked at here, and once more by the merge that the push rests on.
+        """
+        identifier = id_of(claimed)
         with suppress(StoreFailed):  # the sync below says it
             self._level()
-        standing = self._copy.finish(db, claimed, finished, writer=writer)
-        if standing is None:
-            return None
-        self._carry(f"what came of {shown(id_of(claimed), 120)}")
-        return standing if self._revision(db, id_of(claimed)) == rev_of(standing) else None
+        for _ in range(_TRIES):
+            standing = self._copy.finish(db, claimed, finished, writer=writer)
+            if standing is None:
+                return None
+            self._carry(f"what came of {shown(identifier, 120)}")
+            head = self._copy.get(db, identifier)
+            if head is None:
+                return None
+            if rev_of(head) == rev_of(standing) or _ended(claimed, head):
+                return standing
+        raise self._overtaken(identifier)
 
     def _level(self) -> None:
         """What is here is what is on the branch, and the other way round."""
@@ -144,11 +156,15 @@ class SealedStore(Store):
     def _carry(self, what: str) -> None:
         """Bring to the branch what stays here in any case."""
         try:
-            self._sync()
+            try:
+                self._sync()
+            except RemoteFailed:
+                self._sync()  # what arrived although the answer was lost is seen now
         except VibeyError as error:
             raise StoreFailed(
-                f"{what} is in this copy alone: it did not reach the branch ({error.message})",
-                f"{error.hint}; the next `vibey-actions state sync` of this database takes it there".lstrip("; "),
+                f"{what} is in this copy, and not known to have reached the branch ({error.message})",
+                f"{error.hint}; the next `vibey-actions state sync` of this database takes it there, unless another "
+                "worker has the document by then".lstrip("; "),
             ) from error
 
     def _revision(self, db: str, identifier: str) -> str | None:
@@ -160,3 +176,13 @@ class SealedStore(Store):
             f"{shown(identifier, 120)} was not written: others wrote it on the branch first, {_TRIES} times",
             "run it again",
         )
+
+
+def _ended(claimed: Document, head: Document) -> bool:
+    """Whether the claim was ended by its holder, and others moved the document on from there.
+
+    Nobody else leaves its ``claimId`` on a document that is not claimed under it any more.
+    """
+    claim = text_of(claimed, CLAIM)
+    proofs = (text_of(head, CLAIM), text_of(head, LAST_CLAIM))
+    return claim is not None and claim in proofs and not held_alike(head, claimed)
