@@ -231,7 +231,9 @@ _HELPERS: Final = r"""
     const gone = ["claimId", "leaseUntil", "step", "lastClaimId", "heldReason", "lastError", "outcomeUnknown"];
     if (gone.some((name) => has(doc, name))) return "a retry drops the claim and the error";
     const kept = has(old, "lastError") === has(doc, "previousError") && same(old.lastError, doc.previousError);
-    return kept ? null : "a retry keeps lastError as previousError";
+    if (!kept) return "a retry keeps lastError as previousError";
+    const counted = !changed(old, doc).includes("earlierAttempts") || doc.earlierAttempts === attemptsEver(old);
+    return counted ? null : "a retry counts the attempts before it in earlierAttempts";
   }
 
   function expired(doc, now) {
@@ -245,6 +247,12 @@ _HELPERS: Final = r"""
     const value = doc.attempts;
     if (value === undefined || value === null) return 0;
     return Number.isSafeInteger(value) && value >= 0 ? value : null;
+  }
+
+  function attemptsEver(doc) {
+    const earlier = doc.earlierAttempts;
+    const before = Number.isSafeInteger(earlier) && earlier >= 0 ? earlier : 0;
+    return Math.min(before + (attempts(doc) || 0), Number.MAX_SAFE_INTEGER);
   }
 
   function time(value) {

@@ -219,11 +219,11 @@ def script_text(document: Document, what: str) -> bytes:
     return dump(body(document))
 
 
-def words(err: bytes) -> str:
-    """The reason that the client printed, on one line: no stack, no warnings, no credential."""
+def words(err: bytes, hide: Callable[[str], str] = lambda said: said) -> str:
+    """The reason that the client printed, on one line: no stack, no warnings, no credential. ``hide`` masks more."""
     lines = (line.strip() for line in err.decode("utf-8", "replace").splitlines() if not _NOISE.fullmatch(line))
     said = _PREFIX.sub("", " ".join(lines), count=1) if err else ""
-    return shown(_TOKEN.sub("***", said))
+    return shown(hide(_TOKEN.sub("***", said)))
 
 
 def kept_out(said: str) -> bool:

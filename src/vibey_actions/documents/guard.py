@@ -15,6 +15,7 @@ from vibey_actions.documents.model import (
     CLAIM,
     CLAIM_DAY,
     DAY_CLAIMS,
+    EARLIER,
     ERROR,
     HELD,
     LAST_CLAIM,
@@ -25,6 +26,7 @@ from vibey_actions.documents.model import (
     UNKNOWN,
     UPDATED,
     Document,
+    attempts_ever,
     attempts_of,
     changed,
     expired,
@@ -47,7 +49,7 @@ MAY_CHANGE: Final[Mapping[Act, frozenset[str]]] = {
     Act.RENEW: frozenset({LEASE, ERROR}),
     Act.HOLD: frozenset({HELD}),
     Act.MOVE: frozenset({ERROR}),
-    Act.RETRY: _ENDING | {ATTEMPTS, UNKNOWN, PREVIOUS_ERROR},
+    Act.RETRY: _ENDING | {ATTEMPTS, EARLIER, UNKNOWN, PREVIOUS_ERROR},
 }
 """The fields that each kind of transition may change besides ``status``, ``updatedAt`` and those that it owns."""
 RESERVED: Final = frozenset().union(*MAY_CHANGE.values(), {STATUS, UPDATED})
@@ -230,7 +232,8 @@ def _retried(old: Mapping[str, object], new: Mapping[str, object]) -> str | None
         return "a retry drops the claim and the error"
     if (ERROR in old) != (PREVIOUS_ERROR in new) or not same(old.get(ERROR), new.get(PREVIOUS_ERROR)):
         return "a retry keeps lastError as previousError"
-    return None
+    counted = EARLIER not in changed(old, new) or same(new.get(EARLIER), attempts_ever(old))
+    return None if counted else "a retry counts the attempts before it in earlierAttempts"
 
 
 def _name(machine: Machine, status: str | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vibey_actions.documents import moves
 from vibey_actions.documents.machine import Machine
-from vibey_actions.documents.model import ATTEMPTS, LEASE, Document, attempts_of, id_of, number, status_of
+from vibey_actions.documents.model import LEASE, Document, attempts_of, id_of, number, status_of, work_key
 from vibey_actions.documents.report import Event, What
 from vibey_actions.documents.steps.base import Outcome, StepResult
 from vibey_actions.documents.stores.base import Store
@@ -35,7 +35,7 @@ class Holder:
     @property
     def key(self) -> str:
         """What the effects of this attempt are keyed by."""
-        return f"{self.identifier}:{self.document[ATTEMPTS]}"
+        return work_key(self.document)
 
     @property
     def until_ms(self) -> int:

@@ -49,7 +49,8 @@ class Masker:
 
     def tail(self, output: bytes) -> str:
         """The last lines of an output as one line: masked first, then cut at the front."""
-        text = self.hide(output[-65_536:].decode("utf-8", "replace"))
+        # More is masked than is kept: of a secret that is cut through, no mask would find the rest.
+        text = self.hide(output[-131_072:].decode("utf-8", "replace"))[-65_536:]
         lines = [shown(line, MOST_TAIL) for line in text.splitlines() if line.strip()]
         joined = " | ".join(lines[-MOST_LINES:])
         return joined if len(joined) <= MOST_TAIL else f"…{joined[1 - MOST_TAIL :]}"

@@ -30,6 +30,8 @@ CLAIM: Final = "claimId"
 LAST_CLAIM: Final = "lastClaimId"
 """Proof of a finish that clears ``claimId``: whose it was."""
 LEASE: Final = "leaseUntil"
+EARLIER: Final = "earlierAttempts"
+"""Attempts before the last retry of an operator: so that no two attempts of a document have the same work key."""
 STEP: Final = "step"
 UPDATED: Final = "updatedAt"
 CREATED: Final = "createdAt"
@@ -187,6 +189,18 @@ def attempts_of(document: Mapping[str, object]) -> int | None:
         return 0
     count = number(value)
     return count if isinstance(count, int) and 0 <= count <= MAX_SAFE else None
+
+
+def attempts_ever(document: Mapping[str, object]) -> int:
+    """How often it was claimed, the attempts before an operator's retry counted in."""
+    earlier = number(document.get(EARLIER))
+    before = earlier if isinstance(earlier, int) and 0 <= earlier <= MAX_SAFE else 0
+    return min(before + (attempts_of(document) or 0), MAX_SAFE)
+
+
+def work_key(document: Mapping[str, object]) -> str:
+    """``id:attempt`` of a claimed document: no two attempts of it have the same, however often it was sent back."""
+    return f"{id_of(document)}:{attempts_ever(document)}"
 
 
 def time_ms(value: object) -> int | None:

@@ -11,6 +11,7 @@ from vibey_actions.documents.model import (
     CLAIM,
     CLAIM_DAY,
     DAY_CLAIMS,
+    EARLIER,
     ERROR,
     HELD,
     LAST_CLAIM,
@@ -21,6 +22,7 @@ from vibey_actions.documents.model import (
     UNKNOWN,
     UPDATED,
     Document,
+    attempts_ever,
     attempts_of,
     id_of,
     iso,
@@ -133,8 +135,9 @@ def held(document: Document, reason: str, now: int) -> Document | None:
 def retried(machine: Machine, document: Document, now: int, *, again: bool = False) -> tuple[Document, str]:
     """``document`` back in the first status, and the writer of that transition.
 
-    What its steps wrote is dropped, ``lastError`` kept as ``previousError``. Raises DocumentDenied where the machine
-    has no way back, and without ``again`` where the outcome is unknown.
+    What its steps wrote is dropped, ``lastError`` kept as ``previousError``, and the attempts are counted on, because
+    the next ones are others. Raises DocumentDenied where the machine has no way back, and without ``again`` where the
+    outcome is unknown.
     """
     name, status = shown(id_of(document), 120), status_of(document)
     edge = next(machine.edges_from(status, Act.RETRY), None) if status is not None else None
@@ -153,6 +156,8 @@ def retried(machine: Machine, document: Document, now: int, *, again: bool = Fal
     result: Document = {**without(document, dropped), STATUS: edge.target, ATTEMPTS: 0, UPDATED: iso(now)}
     if ERROR in document:
         result[PREVIOUS_ERROR] = document[ERROR]
+    if attempts_ever(document) > 0:
+        result[EARLIER] = attempts_ever(document)
     return result, edge.writer
 
 

@@ -6,13 +6,20 @@ and no second post is ever made by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import Final, Protocol
 
+from vibey_actions.documents.masking import Masker
 from vibey_actions.documents.model import Document
 from vibey_actions.documents.steps.base import Work
+from vibey_actions.text import visible
+
+_MOST_MEDIA_ID: Final = 512
+_MOST_LINK: Final = 2048
+_LINK: Final = re.compile(r"https?://[\x21-\x7e]+")
 
 
 class Kind(str, Enum):
@@ -71,6 +78,19 @@ def in_time(work: Work) -> None:
     """
     if work.until_ms - work.now_ms() < work.machine.lease_ms // 2 and not work.renew():
         raise passing("its claim was lost before anything was posted")
+
+
+def posted(masker: Masker, media: str | None, link: str | None) -> Mapping[str, str]:
+    """``mediaId`` and ``permalink`` of a post, as far as what the platform says of them is fit for a document.
+
+    What is too long, no web address, or holds a secret is left out: the post stands all the same.
+    """
+    found = {}
+    for name, value, most in (("mediaId", media, _MOST_MEDIA_ID), ("permalink", link, _MOST_LINK)):
+        fit = value and len(value) <= most and value == visible(value) == masker.hide(value)
+        if value and fit and (name == "mediaId" or _LINK.fullmatch(value)):
+            found[name] = value
+    return found
 
 
 class Publisher(Protocol):

@@ -12,7 +12,7 @@ from vibey_actions.documents.declare import Part
 from vibey_actions.documents.fetch import Fetched, Fetcher, NotFetched
 from vibey_actions.documents.masking import Masker
 from vibey_actions.documents.model import iso
-from vibey_actions.documents.publishers.base import Direct, Post, Trouble, final, in_time, passing
+from vibey_actions.documents.publishers.base import Direct, Post, Trouble, final, in_time, passing, posted
 from vibey_actions.documents.publishers.calls import JSON, Api, Reply, json_bytes, may_pass
 from vibey_actions.documents.publishers.facets import facets
 from vibey_actions.documents.steps.base import Work
@@ -84,7 +84,7 @@ class Bluesky(Direct):
         headers = {**signed, "Content-Type": JSON}
         made = self.api.send("/xrpc/com.atproto.repo.createRecord", body, headers, once=True, accept=_has_uri)
         uri = made.text("uri") or ""
-        return {"mediaId": uri, "permalink": self._permalink(uri)}
+        return posted(self.api.masker, uri, self._permalink(uri))
 
     def _fetched(self, image: str) -> Fetched:
         try:

@@ -19,6 +19,7 @@ import requests
 from vibey_actions import __version__
 from vibey_actions.documents.masking import Masker
 from vibey_actions.documents.publishers.base import Trouble, final, lost, passing
+from vibey_actions.documents.publishers.bounded import session
 from vibey_actions.text import shown
 
 CONNECT_SECONDS: Final = 10.0
@@ -54,17 +55,22 @@ def may_pass(reply: Reply) -> bool:
 
 @dataclass(frozen=True)
 class Api:
-    """The API below ``root``, from the configuration. ``words`` reads the platform's reason out of a refusal."""
+    """The API below ``root``, from the configuration. ``words`` reads the platform's reason out of a refusal.
+
+    ``called`` is what an address that is a secret is called; left out: its host.
+    """
 
     root: str
     masker: Masker
     words: Callable[[Reply], str]
     may_pass: Callable[[Reply], bool] = may_pass
     seconds: float = ANSWER_SECONDS
+    called: str = ""
 
     @property
     def host(self) -> str:
-        return urlsplit(self.root).netloc
+        """What the platform is called in a reason."""
+        return self.called or urlsplit(self.root).netloc
 
     def send(
         self,
@@ -86,7 +92,7 @@ class Api:
         try:
             reply = self._exchange(method, path, sending, headers)
         except requests.RequestException as error:
-            reason = f"{self.host} {_what_happened(error)}"
+            reason = f"{self.host} {_what_happened(error, sent=sending.asked)}"
             raise (unclear if sending.asked else passing)(reason) from None
         if 200 <= reply.status < 300:  # noqa: PLR2004
             if not accept(reply):
@@ -105,7 +111,8 @@ class Api:
         raise self._refusal(reply, passing)
 
     def _refusal(self, reply: Reply, unclear: Callable[[str], Trouble]) -> Trouble:
-        said = self.masker.hide(shown(self.words(reply), _MOST_WORDS))
+        # Masked before it is cut: of a secret that is cut through, no mask would find the rest.
+        said = shown(self.masker.hide(self.words(reply)), _MOST_WORDS)
         reason = f"{self.host} answered {reply.status}{f': {said}' if said else ''}"
         if not 400 <= reply.status < 500:  # noqa: PLR2004
             return unclear(reason)
@@ -122,23 +129,29 @@ class Api:
         headers: Mapping[str, str],
         params: Mapping[str, str] | None = None,
     ) -> Reply:
-        end = time.monotonic() + CONNECT_SECONDS + self.seconds
+        seconds = CONNECT_SECONDS + self.seconds
+        end = time.monotonic() + seconds
         # A connection of its own each time: one that is kept can be closed under a request, which then looks sent.
-        with (
-            requests.Session() as session,
-            session.request(
-                method,
-                f"{self.root}{path}",
-                params=params,
-                data=body,
-                headers={"Accept": JSON, "User-Agent": f"vibey-actions/{__version__}", **headers},
-                auth=unsigned,
-                timeout=(CONNECT_SECONDS, self.seconds),
-                stream=True,
-                allow_redirects=False,
-            ) as response,
-        ):
-            return Reply(response.status_code, _json(_bounded(response, end)), response.headers)
+        with session(seconds) as (connection, bound):
+            try:
+                with connection.request(
+                    method,
+                    f"{self.root}{path}",
+                    params=params,
+                    data=body,
+                    headers={"Accept": JSON, "User-Agent": f"vibey-actions/{__version__}", **headers},
+                    auth=unsigned,
+                    timeout=(CONNECT_SECONDS, self.seconds),
+                    stream=True,
+                    allow_redirects=False,
+                ) as response:
+                    reply = Reply(response.status_code, _json(_bounded(response, end)), response.headers)
+            except requests.RequestException:
+                if not bound.cut:
+                    raise
+            if bound.cut:  # what came until then may look whole
+                raise requests.exceptions.ReadTimeout
+            return reply
 
 
 def json_bytes(data: object) -> bytes:
@@ -181,8 +194,10 @@ def _json(text: bytes) -> object:
     return data
 
 
-def _what_happened(error: requests.RequestException) -> str:
+def _what_happened(error: requests.RequestException, *, sent: bool = False) -> str:
     """What became of a request, in plain words: never the address, which may hold a secret."""
+    if sent and type(error) is requests.exceptions.ConnectionError:
+        return "cut the connection and gave no answer"
     for kind, words in (
         (requests.exceptions.ConnectTimeout, "could not be reached in time"),
         (requests.exceptions.Timeout, "did not answer in time"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from vibey_actions.documents.declare import Part
 from vibey_actions.documents.fetch import Fetcher
 from vibey_actions.documents.model import text_of
-from vibey_actions.documents.publishers.base import Direct, Post, in_time, lost, passing
+from vibey_actions.documents.publishers.base import Direct, Post, in_time, lost, passing, posted
 from vibey_actions.documents.steps.base import Work
 from vibey_actions.documents.steps.command import How, Program
 from vibey_actions.documents.steps.surroundings import Surroundings
@@ -42,5 +42,4 @@ class CommandPublisher(Direct):
             raise passing(answer.reason)
         if answer.how is not How.RESULT:
             raise lost(answer.reason)
-        found = {name: text_of(answer.fields, name) for name in ("mediaId", "permalink")}
-        return {name: value for name, value in found.items() if value is not None}
+        return posted(self.program.masker, text_of(answer.fields, "mediaId"), text_of(answer.fields, "permalink"))

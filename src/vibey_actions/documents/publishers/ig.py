@@ -14,7 +14,7 @@ from vibey_actions.documents.addresses import address
 from vibey_actions.documents.declare import Part
 from vibey_actions.documents.fetch import Fetcher, NotFetched
 from vibey_actions.documents.masking import Masker
-from vibey_actions.documents.publishers.base import Post, Trouble, final, in_time, lost, passing
+from vibey_actions.documents.publishers.base import Post, Trouble, final, in_time, lost, passing, posted
 from vibey_actions.documents.publishers.calls import JSON, Api, Reply, json_bytes, may_pass
 from vibey_actions.documents.steps.base import Work
 from vibey_actions.documents.steps.surroundings import Surroundings
@@ -95,8 +95,7 @@ class Instagram:
         body = json_bytes({"creation_id": container})
         path = f"/{self.account}/media_publish"
         media = self.api.send(path, body, self._headers, once=True, accept=_has_id).text("id") or ""
-        link = self._permalink(media)
-        return {"mediaId": media, **({"permalink": link} if link else {})}
+        return posted(self.api.masker, media, self._permalink(media))
 
     @property
     def _headers(self) -> dict[str, str]:

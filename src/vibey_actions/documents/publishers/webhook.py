@@ -7,34 +7,22 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from vibey_actions.documents.addresses import address, checked_address
 from vibey_actions.documents.declare import Part
 from vibey_actions.documents.fetch import Fetcher
+from vibey_actions.documents.guard import RESERVED
 from vibey_actions.documents.masking import Masker
-from vibey_actions.documents.model import ID, dump
-from vibey_actions.documents.publishers.base import Direct, Post, in_time
+from vibey_actions.documents.model import ID, REV, STATUS, UPDATED, dump
+from vibey_actions.documents.publishers.base import Direct, Post, in_time, posted
 from vibey_actions.documents.publishers.calls import JSON, Api, Reply
 from vibey_actions.documents.steps.base import Work
 from vibey_actions.documents.steps.surroundings import Surroundings
 
 SIGNATURE: Final = "X-Hub-Signature-256"
 KEY: Final = "Idempotency-Key"
-OF_THE_LANE: Final = frozenset(
-    {
-        "_rev",
-        "claimId",
-        "lastClaimId",
-        "leaseUntil",
-        "step",
-        "attempts",
-        "claimDay",
-        "dayClaims",
-        "lastError",
-        "heldReason",
-    }
-)
+OF_THE_LANE: Final = RESERVED - {STATUS, UPDATED} | {REV}
 """Bookkeeping of the lane, which says nothing about the post."""
 _SETTINGS: Final = ("publisher", "url", "url-from", "secret")
 _PLAIN: Final = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) != "%")
@@ -56,8 +44,9 @@ class Webhook(Direct):
         secret = surroundings.secret(part, "secret")
         kept_secret = "url-from" in part.values
         url = surroundings.secret(part, "url-from") if kept_secret else address(part, "url")
-        masker = Masker(surroundings.environment, (secret, *((url,) if kept_secret else ())))
-        return cls(Api(checked_address(part, "url-from", url), masker, _words), secret.encode())
+        masker = Masker(surroundings.environment, (secret, *(_parts(url) if kept_secret else ())))
+        called = f"the address in {part.text('url-from')}" if kept_secret else ""
+        return cls(Api(checked_address(part, "url-from", url), masker, _words, called=called), secret.encode())
 
     def problem(self, post: Post) -> str | None:
         return None if post.caption.strip() or post.images else "it has neither a caption nor an image"
@@ -67,8 +56,7 @@ class Webhook(Direct):
         headers = {"Content-Type": JSON, SIGNATURE: signature(self.secret, body), KEY: header_key(work.key)}
         in_time(work)
         reply = self.api.send("", body, headers, once=True)
-        found = {name: reply.text(name) for name in ("mediaId", "permalink")}
-        return {name: value for name, value in found.items() if value is not None}
+        return posted(self.api.masker, reply.text("mediaId"), reply.text("permalink"))
 
 
 def signature(secret: bytes, body: bytes) -> str:
@@ -79,6 +67,15 @@ def signature(secret: bytes, body: bytes) -> str:
 def header_key(key: str) -> str:
     """``id:attempt`` as a header can carry it: what is no visible ASCII, and ``%``, is percent-encoded as UTF-8."""
     return quote(key, safe=_PLAIN)
+
+
+def _parts(url: str) -> tuple[str, ...]:
+    """An address that is a secret, and what of it a server may name."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return (url,)
+    return (url, parts.netloc, parts.path, parts.query, *parts.path.split("/"))
 
 
 def _content(post: Post) -> Mapping[str, object]:

@@ -163,7 +163,7 @@ class BuildStep:
         return self._trouble(ended, seconds, slug)
 
     def _trouble(self, ended: Ended, seconds: float, slug: str) -> StepResult:
-        said = self.masker.hide(words(ended.err)) or self.masker.tail(ended.out)
+        said = words(ended.err, self.masker.hide) or self.masker.tail(ended.out)
         if ended.code is None:
             return unknown(f"the generation did not end within {seconds:.0f} seconds{f': {said}' if said else ''}")
         if ended.code < 0:
@@ -241,10 +241,14 @@ def _answers(address: str, kind: str) -> bool:
     """Whether ``address`` itself answers 200 now, with a content type that begins with ``kind``."""
     import requests
 
+    from vibey_actions.documents.publishers.bounded import session
     from vibey_actions.documents.publishers.calls import unsigned
 
     try:
-        with requests.get(address, timeout=LOOK_SECONDS, allow_redirects=False, stream=True, auth=unsigned) as answer:
+        with (
+            session(LOOK_SECONDS) as (connection, _),
+            connection.get(address, timeout=LOOK_SECONDS, allow_redirects=False, stream=True, auth=unsigned) as answer,
+        ):
             return answer.status_code == 200 and answer.headers.get("Content-Type", "").startswith(kind)  # noqa: PLR2004
     except requests.RequestException:
         return False

@@ -31,6 +31,7 @@ from vibey_actions.documents.steps.base import (
     unknown,
 )
 from vibey_actions.documents.steps.surroundings import Surroundings, settings_of
+from vibey_actions.errors import MachineInvalid
 from vibey_actions.text import shown
 
 ITEMS: Final = "items"
@@ -43,6 +44,9 @@ PUBLISHERS: Final[Mapping[str, Callable[[Part, Surroundings, Fetcher], Publisher
     "webhook": Webhook.make,
     "command": CommandPublisher.make,
 }
+SHORTEST_MS: Final = 420_000
+"""The least lease. Half of it, which stands when the post is sent, holds that request and two looks at what came of it:
+a post whose lease ends meanwhile would be taken for one whose outcome is unknown."""
 _SETTINGS: Final = ("platforms", "hosts")
 
 
@@ -61,7 +65,14 @@ class PublishStep:
         platforms = part.part("platforms")
         if not platforms.values:
             raise part.wrong("platforms", "is missing", "name each platform with its publisher and account")
-        return cls({name: _publisher(platforms.part(name), surroundings, fetcher) for name in platforms.values})
+        publishers = {name: _publisher(platforms.part(name), surroundings, fetcher) for name in platforms.values}
+        asked = any(not isinstance(publisher, CommandPublisher) for publisher in publishers.values())
+        if asked and machine.lease_ms < SHORTEST_MS:
+            raise MachineInvalid(
+                f"{part.file}: its lease is too short for a platform that answers slowly",
+                f"write lease: {SHORTEST_MS // 60_000}m or more, or leave it out",
+            )
+        return cls(publishers)
 
     def decide(self, document: Document, now_ms: int) -> Decision:
         problem = _malformed(document)
