@@ -90,7 +90,11 @@ def test_an_answer_that_comes_too_late_is_an_unknown_outcome(platform: Platform,
     walker = walk(platform.settings)
     to_the_call(walker, platform)
     given_up = threading.Event()
-    platform.server.arm(Fault(before=lambda: not given_up.wait(120) or None), "POST", platform.posting)
+
+    def wait() -> None:
+        given_up.wait(120)
+
+    platform.server.arm(Fault(before=wait), "POST", platform.posting)
     publisher = next(iter(walker.lane()._steps.values()))._publishers["there"]  # type: ignore[attr-defined]
     hasty = PublishStep({"there": replace(publisher, api=replace(publisher.api, seconds=2))})
     Lane(walker.machine, walker.store, {"publish-request": hasty}).tick()
