@@ -18,6 +18,7 @@ from tests.support.runners import Runner
 from vibey_actions.config import Config
 from vibey_actions.documents import moves
 from vibey_actions.documents.lane import Lane
+from vibey_actions.documents.machine import Retry
 from vibey_actions.documents.model import Document
 from vibey_actions.documents.report import What
 from vibey_actions.documents.steps.base import StepResult, Work, done
@@ -192,6 +193,40 @@ def test_a_lease_is_left_alone_a_while_longer(runner: Callable[..., Runner]) -> 
     time.sleep(0.01)
     report = other.tick()
     assert (report.due.working, report.counts()) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("minutes", "retry", "others"),
+    [
+        (4, Retry.RETRY, {}),
+        (10, Retry.RETRY, {"released": 1, "done": 1}),
+        (10, Retry.ONCE, {"unknown": 1}),
+    ],
+    ids=["minutes", "more than minutes", "more than minutes, once"],
+)
+def test_a_clock_that_is_behind(
+    runner: Callable[..., Runner], monkeypatch: pytest.MonkeyPatch, minutes: int, retry: Retry, others: dict[str, int]
+) -> None:
+    """The lease of a worker whose clock is a little behind is left alone. Further behind it is taken back while the
+    worker is at it, and its finish is refused; work that is once is then not done a second time."""
+    machine = replace(JOB, retry=retry)
+    one, other = runner(machine), runner(machine)
+    other.store = SealedStore(other.copy, other.sync)
+    add(one.store, machine, "job", input="x")
+    right = one.table.now_ms
+    monkeypatch.setattr(one.table, "now_ms", lambda: right() - minutes * 60_000)
+    reports: list[dict[str, int]] = []
+
+    def work(_: Work) -> StepResult:
+        reports.append(other.tick().counts())
+        return done({"output": "behind"})
+
+    assert [event.what for event in one.tick(work).events] == [What.LOST if others else What.DONE]
+    assert reports == [others]
+    other.sync()
+    assert read(one.copy, machine, "job") == read(other.copy, machine, "job")
+    assert len(other.worked) == others.get("done", 0)
+    assert (read(other.copy, machine, "job").get("output") == "behind") == (not others)
 
 
 def test_a_sweep_gives_way_to_a_renewed_lease(runner: Callable[..., Runner]) -> None:
