@@ -17,7 +17,7 @@ from vibey_actions.documents import moves
 from vibey_actions.documents.finding import Candidate, Finder, Found, Unit
 from vibey_actions.documents.holding import Holder
 from vibey_actions.documents.machine import Machine, Transition
-from vibey_actions.documents.model import ERROR, Document, copied, id_of, status_of
+from vibey_actions.documents.model import CLAIM_DAY, ERROR, Document, copied, id_of, status_of, text_of
 from vibey_actions.documents.report import Due, Event, TickReport, What
 from vibey_actions.documents.steps.base import Step, StepResult, Work, unknown
 from vibey_actions.documents.stores.base import Store
@@ -198,9 +198,10 @@ class Lane:
         return Holder(self._machine, self._store, standing, source) if standing is not None else None
 
     def _done(self, edge: Transition, holder: Holder, tick: _Tick) -> Event:
-        # Counted again now that the claim stands, so that two workers at the cap cannot both go beyond it.
-        per_day = self._machine.per_day
-        if per_day is not None and spent_today(self._machine, self._store) > per_day:
+        # Counted again now that the claim stands, so that two workers at the cap cannot both go beyond it; of the day
+        # that the claim was written on, which may be over.
+        per_day, day = self._machine.per_day, text_of(holder.document, CLAIM_DAY) or ""
+        if per_day is not None and _spent_on(self._machine, self._store, day) > per_day:
             return holder.give_back(f"the cap of {per_day} a day is reached", What.OVER_BUDGET)
         result = self._step(edge, holder)
         if self._store.now_ms() > holder.until_ms:
@@ -257,5 +258,8 @@ class _Tick:
 
 def spent_today(machine: Machine, store: Store) -> int:
     """How many claims of today stand on the machine's documents: what a cap per day is held against."""
-    today = moves.day_of(store.now_ms())
-    return sum(moves.claims_on(document, today) for document in store.claims_of(machine, today))
+    return _spent_on(machine, store, moves.day_of(store.now_ms()))
+
+
+def _spent_on(machine: Machine, store: Store, day: str) -> int:
+    return sum(moves.claims_on(document, day) for document in store.claims_of(machine, day))

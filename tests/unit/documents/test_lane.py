@@ -476,8 +476,11 @@ def test_an_operators_retry_does_not_reset_the_cap(clock: SetClock) -> None:
     assert tick(machine, store).cap == "1 a day"
 
 
-def test_two_workers_at_the_cap_do_not_go_beyond_it(clock: SetClock) -> None:
-    """Both looked before either claimed: the second counts again under its claim and gives it back unspent."""
+@pytest.mark.parametrize("begun", [NOON, NOON + 12 * 3_600_000 - 1], ids=["noon", "midnight"])
+def test_two_workers_at_the_cap_do_not_go_beyond_it(clock: SetClock, begun: int) -> None:
+    """Both looked before either claimed: the second counts again under its claim and gives it back unspent, although
+    the day may have ended meanwhile."""
+    clock.ms = begun
     machine, store = capped(clock, 1)
     for identifier in ("a", "b"):
         add(store, machine, identifier, input="x")
@@ -487,15 +490,17 @@ def test_two_workers_at_the_cap_do_not_go_beyond_it(clock: SetClock) -> None:
             other = store.get(db, "b")
             assert other is not None
             edge = machine.claimable["pending"]
-            assert store.move(db, other, moves.claimed(machine, edge, other, NOON, claim="rival"), writer=writer)
-            return super().claim(db, read, claimed, writer=writer)
+            assert store.move(db, other, moves.claimed(machine, edge, other, begun, claim="rival"), writer=writer)
+            won = super().claim(db, read, claimed, writer=writer)
+            clock.pass_ms(1)
+            return won
 
     racing = Racing((machine,), clock)
     racing._databases, racing._revisions = store._databases, store._revisions
     step = FakeStep()
     report = lane(machine, racing, step).tick()
-    assert (events(report), step.worked) == ([("a", What.OVER_BUDGET, "pending", "pending")], [])
-    assert report.cap == "1 a day"
+    assert (events(report)[0], step.worked) == (("a", What.OVER_BUDGET, "pending", "pending"), [])
+    assert report.cap == ("1 a day" if begun == NOON else "")
 
 
 def test_a_unit_is_claimed_by_being_made(store: MemoryStore) -> None:
