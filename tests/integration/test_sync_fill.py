@@ -11,9 +11,12 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.support.ends import End, Ends
+from vibey_actions.config import Config
 from vibey_actions.errors import DatabaseFailed, RowRefused, Unreadable, VibeyError
 from vibey_actions.postgres import fill as fill_module
 from vibey_actions.postgres.binaries import find_binaries
+from vibey_actions.postgres.bulkload import Deferred
+from vibey_actions.postgres.catalog import read_catalog
 from vibey_actions.state import cycle
 from vibey_actions.state.report import SyncState
 
@@ -49,6 +52,15 @@ CREATE TABLE below (PRIMARY KEY (id)) INHERITS (top);
 CREATE TABLE never (id serial PRIMARY KEY);
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'append only'; END $$;
 CREATE TABLE ledger (id int PRIMARY KEY, v text);
+CREATE TABLE keyed (
+    id int, a int, b text, c text,
+    CONSTRAINT "key ""q" PRIMARY KEY (id) INCLUDE (c), UNIQUE (a) DEFERRABLE INITIALLY DEFERRED, UNIQUE (b, a)
+);
+CREATE TABLE on_unique (id int PRIMARY KEY, a int, b text, FOREIGN KEY (b, a) REFERENCES keyed (b, a));
+CREATE TABLE spaced (id int PRIMARY KEY WITH (fillfactor = 60), v text UNIQUE);
+COMMENT ON CONSTRAINT spaced_v_key ON spaced IS 'kept';
+CREATE TABLE seen (id int PRIMARY KEY, v text);
+CREATE VIEW grouped AS SELECT id, v FROM seen GROUP BY id;
 CREATE TRIGGER append BEFORE UPDATE OR DELETE ON ledger FOR EACH ROW EXECUTE FUNCTION refuse();
 ALTER TABLE ledger ENABLE ALWAYS TRIGGER append
 """
@@ -61,6 +73,9 @@ ROWS = (
     "INSERT INTO part SELECT n, date '2020-06-01' + n * 20, n FROM generate_series(1, 50) n",
     "INSERT INTO top VALUES (1, 'top'); INSERT INTO below VALUES (1, 'below'), (2, 'below')",
     "INSERT INTO ledger VALUES (1, 'x')",
+    "INSERT INTO keyed VALUES (1, 1, 'x', 'y'), (2, 2, 'x', 'y')",
+    "INSERT INTO on_unique VALUES (1, 2, 'x')",
+    "INSERT INTO spaced VALUES (1, 'v'); INSERT INTO seen VALUES (1, 'v')",
 )
 
 
@@ -107,7 +122,7 @@ def test_a_fill_is_what_the_general_path_makes(ends: Ends, filling: list[str]) -
     before = dump(filled)
     report = filled.sync()
     assert filling == [conninfo_to_dict(filled.dsn)["dbname"]]
-    assert report.to_pull == 796
+    assert report.to_pull == 801
     assert filled.everything() == first.everything()
     assert dump(filled) == before
     assert filled.value("SELECT nextval('item_id_seq')") == 701
@@ -120,6 +135,53 @@ def test_a_fill_is_what_the_general_path_makes(ends: Ends, filling: list[str]) -
     filled.sync()
     first.sync()
     assert first.everything() == filled.everything()
+
+
+def test_what_is_put_off(ends: Ends) -> None:
+    """Keys that their definition restores whole come after the rows; all others are kept up row by row."""
+    end = ends.make(SCHEMA)
+    with psycopg.connect(end.dsn) as connection:
+        tables = list(read_catalog(connection, Config()).tables.values())
+        put_off = Deferred.drop(connection, tables, keep_unique=False)
+        connection.rollback()
+    kept = {"part", "part1", "part2", "seen", "spaced"}
+    keys = {(key.table, key.name) for key in put_off.keys}
+    assert {table for table, _ in keys}.isdisjoint(kept)
+    assert keys >= {("keyed", 'key "q'), ("keyed", "keyed_b_a_key"), ("item", "item_pkey")}
+    assert ("keyed", "keyed_a_key") not in keys, "the trigger of a deferrable key hangs on it"
+    assert "item_unique" in {name for name, _ in put_off.indexes}
+    with psycopg.connect(end.dsn) as connection:
+        put_off = Deferred.drop(connection, tables, keep_unique=True)
+    assert put_off.keys == []
+    assert "item_gin" in {name for name, _ in put_off.indexes}
+    assert "item_unique" not in {name for name, _ in put_off.indexes}
+
+
+def test_a_trigger_that_needs_a_key(ends: Ends, filling: list[str]) -> None:
+    """A trigger's ON CONFLICT finds the key that it names as rows come in."""
+    tables = "CREATE TABLE t (id int PRIMARY KEY, v text UNIQUE); CREATE TABLE a (id int PRIMARY KEY); "
+    first = ends.make(tables)
+    other = ends.make(tables, trigger("t", "AFTER INSERT", "INSERT INTO a VALUES (7) ON CONFLICT (id) DO NOTHING;"))
+    first.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')", "INSERT INTO a VALUES (7)")
+    first.sync()
+    other.sync()
+    assert filling == [conninfo_to_dict(other.dsn)["dbname"]]
+    assert other.rows("t") == first.rows("t")
+    assert other.rows("a") == ["(7)"]
+
+
+def test_keys_that_are_equal_only_in_this_database(ends: Ends, filling: list[str]) -> None:
+    """Two keys of the state that are one in this database's type: refused by the key's name, nothing is written."""
+    first = ends.make("CREATE TABLE t (id text PRIMARY KEY)")
+    other = ends.make("CREATE TABLE t (id interval PRIMARY KEY)")
+    first.run("INSERT INTO t VALUES ('1 day'), ('24:00:00')")
+    first.sync()
+    before = dump(other)
+    caught = other.refused(DatabaseFailed)
+    assert "t_pkey" in caught.message
+    assert filling == []
+    assert other.rows("t") == []
+    assert dump(other) == before
 
 
 def test_a_foreign_key_that_is_not_valid_takes_the_general_path(ends: Ends, filling: list[str]) -> None:

@@ -12,7 +12,6 @@ from vibey_actions.postgres.tables import Carriage, Column
 from vibey_actions.rows.canonical import json_lines
 
 _NULL = "\\N"
-_SPECIAL = "\\\n\t\r"
 
 
 def lines_of(table: str, columns: Sequence[Column]) -> Callable[[Sequence[Mapping[str, Any]]], list[str]]:
@@ -57,6 +56,10 @@ def escaped(text: str) -> str:
     return text
 
 
+def _needs_escape(text: str) -> bool:
+    return "\\" in text or "\n" in text or "\t" in text or "\r" in text
+
+
 def _json(values: Sequence[Any]) -> Sequence[str]:
     texts = json_lines(values).replace("\\", "\\\\").split("\n")
     return [_NULL if value is None else text for value, text in zip(values, texts, strict=True)]
@@ -66,7 +69,7 @@ def _scalars(values: Sequence[Any]) -> Sequence[str]:
     kinds = set(map(type, values))
     if kinds == {str}:
         joined = "".join(values)
-        return list(map(escaped, values)) if any(char in joined for char in _SPECIAL) else values
+        return list(map(escaped, values)) if _needs_escape(joined) else values
     if kinds <= {int, Decimal}:
         return list(map(str, values))
     if kinds == {type(None)}:

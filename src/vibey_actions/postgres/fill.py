@@ -80,7 +80,7 @@ def fill(
         connection.execute(f"SET LOCAL maintenance_work_mem = '{_SORT_MEMORY}'".encode())
     silenced = Silenced.turn_off(connection, tables)
     rewriting = tables_with_insert_triggers(connection, tables)
-    deferred = Deferred.drop(connection, tables)
+    deferred = Deferred.drop(connection, tables, keep_unique=bool(rewriting))
     with own_search_path(connection):
         loads = _copy(connection, catalog, document, progress, rewriting)
         progress.step("building indexes and checking foreign keys")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
-from operator import itemgetter
+from operator import itemgetter, lt
 from types import MappingProxyType
 from typing import Any
 
@@ -206,7 +206,7 @@ class _RowCheck:
         if self._key is None:
             return
         batch.keys = self._keys(values, self._key, batch.folds)
-        if any(left >= right for left, right in pairwise([self._last, *batch.keys])):
+        if self._last >= batch.keys[0] or not all(map(lt, batch.keys, batch.keys[1:])):
             raise Unreadable(f"the state's rows of {self._name} are out of order, or two have one key", _ANOTHER_KEY)
         self._last = batch.keys[-1]
 
@@ -218,7 +218,7 @@ class _RowCheck:
             raise Unreadable(f"the state's rows of {self._name} do not all have the same columns")
         if not self._named <= columns:
             raise Unreadable(f"the state's head names columns of {self._name} that its rows do not have")
-        if self._serialized and not {type(row[name]) for row in rows for name in self._serialized} <= {str, type(None)}:
+        if not all(set(map(type, map(itemgetter(name), rows))) <= {str, type(None)} for name in self._serialized):
             raise Unreadable(f"the state's rows of {self._name} hold something else than text where its head says text")
         return tuple(columns)
 
