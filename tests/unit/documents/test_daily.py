@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zoneinfo
 from datetime import UTC, datetime
 
 import pytest
@@ -104,6 +105,19 @@ def test_a_day_is_worked_once_however_often_the_tick_comes() -> None:
     assert [work.key for work in step.worked] == ["digest:2026-01-02:1", "digest:2026-01-03:1"]
     statuses = {document["_id"]: document["status"] for document in store.query("daily", "status").documents}
     assert statuses == {"digest:2026-01-01": "missed", "digest:2026-01-02": "done", "digest:2026-01-03": "done"}
+
+
+def test_a_machine_without_time_zones_knows_them_all_the_same() -> None:
+    """A slim container or Windows has no data of its own: the zones come with the package."""
+    zoneinfo.reset_tzpath(())
+    zoneinfo.ZoneInfo.clear_cache()
+    try:
+        assert units(planned(at("2026-07-01 11:00"), {**DETROIT, "since": "2026-07-01"})[1]) == [
+            ("digest:2026-07-01", "claimed")
+        ]
+    finally:
+        zoneinfo.reset_tzpath()
+        zoneinfo.ZoneInfo.clear_cache()
 
 
 def test_an_unknown_zone_skips_its_schedule_alone() -> None:
