@@ -2,14 +2,16 @@
 
 Input and output are regular files, not pipes: a client that writes to a pipe and exits can lose what did not fit in it,
 and a child that keeps a pipe open would hold the lane. The files are in memory where the system can do that, and have
-no name anywhere.
+no name anywhere. On Linux a process around the program (``documents/supervisor.py``) ends what left its process group.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +23,10 @@ from typing import BinaryIO, Final
 from vibey_actions.errors import StoreFailed
 from vibey_actions.text import shown
 
+SUPERVISED: Final = sys.platform == "linux" and bool(sys.executable)
+SUPERVISOR: Final = Path(__file__).with_name("supervisor.py")
+PATIENCE: Final = 8.0
+"""Seconds that the process around a program has to end it: more than it takes itself."""
 LOOK_EVERY: Final = 0.5
 """Seconds between two looks at a program that runs."""
 MOST_OUTPUT: Final = 128 * 1024 * 1024
@@ -38,6 +44,10 @@ PASSED_ON: Final = (
     *(name for lower in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (lower, lower.upper())),
 )
 """The system's basics that every program gets; a runner ends what it finds with its own tracking id after a job."""
+
+
+class NotStarted(StoreFailed):
+    """A program that was never begun, so nothing was done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,41 +78,143 @@ def run(
     what: str,
     alive: Callable[[], bool] = lambda: True,
 ) -> Ended:
-    """Run ``command`` in ``folder`` with exactly ``environment``; its whole process group is killed after ``deadline``
-    seconds, when ``alive``, asked now and then, says that nobody waits for it any more, or when the caller is
-    interrupted.
+    """Run ``command`` in ``folder`` with exactly ``environment``; it is killed, with all that it started, after
+    ``deadline`` seconds, when ``alive``, asked now and then, says that nobody waits for it any more, or when the caller
+    is interrupted. What it left running at its end is killed as well.
 
-    Raises StoreFailed, naming ``what`` is run, where it cannot be started or says more than 128 MiB.
+    Raises NotStarted, naming ``what`` is run, where it cannot be started, and StoreFailed where it says more than
+    128 MiB.
     """
     with ExitStack() as stack:
         given, out, err = (stack.enter_context(_nameless()) for _ in range(3))
         given.write(stdin)
         given.seek(0)
+        begin = _Supervised if SUPERVISED else _Plain
         try:
-            process = subprocess.Popen(
-                list(command), stdin=given, stdout=out, stderr=err, cwd=folder, env=environment, start_new_session=True
-            )
+            process = begin(stack, command, environment, folder, (given, out, err))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else "its arguments hold a NUL"
-            raise StoreFailed(f"{what} cannot be started: {shown(reason)}", f"check {shown(command[0])}") from None
+            raise _not_started(what, reason, command) from None
         code = _wait(process, deadline, lambda: alive() and not (_too_long(out) or _too_long(err)))
+        reason = process.not_started() if code is not None else ""
+        if reason:
+            raise _not_started(what, reason, command)
         return Ended(code, _content(out, what), _content(err, what))
 
 
-def _wait(process: subprocess.Popen[bytes], deadline: float, alive: Callable[[], bool]) -> int | None:
+def _not_started(what: str, reason: str, command: Sequence[str]) -> NotStarted:
+    return NotStarted(f"{what} cannot be started: {shown(reason)}", f"check {shown(command[0])}")
+
+
+def _wait(process: _Plain, deadline: float, alive: Callable[[], bool]) -> int | None:
     end = time.monotonic() + deadline
     try:
         while (left := end - time.monotonic()) > 0:
             with suppress(subprocess.TimeoutExpired):
-                return process.wait(min(left, LOOK_EVERY))
+                return process.popen.wait(min(left, LOOK_EVERY))
             if not alive():
                 break
         return None
     finally:
-        # The group is named after the program, so it is ours as long as anyone is in it.
+        process.end()
+
+
+class _Plain:
+    """A program in a process group of its own."""
+
+    def __init__(
+        self,
+        stack: ExitStack,  # noqa: ARG002
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        files: tuple[BinaryIO, BinaryIO, BinaryIO],
+    ) -> None:
+        self.popen = self._begin(list(command), environment, folder, files)
+
+    @staticmethod
+    def _begin(
+        command: list[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        files: tuple[BinaryIO, BinaryIO, BinaryIO],
+        handed: tuple[int, ...] = (),
+    ) -> subprocess.Popen[bytes]:
+        given, out, err = files
+        return subprocess.Popen(
+            command,
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            cwd=folder,
+            env=environment,
+            start_new_session=True,
+            pass_fds=handed,
+        )
+
+    def end(self) -> None:
+        """Kill what is left of the group, which is named after the program, so ours as long as anyone is in it."""
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+            os.killpg(self.popen.pid, signal.SIGKILL)
+        self.popen.wait()
+
+    def not_started(self) -> str:
+        """Why the program never ran; empty where it did."""
+        return ""
+
+
+class _Supervised(_Plain):
+    """A program inside the process around it, which ends as the program does."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        files: tuple[BinaryIO, BinaryIO, BinaryIO],
+    ) -> None:
+        if any("\x00" in text for text in (*command, *environment, *environment.values())):
+            raise ValueError("NUL")
+        order = stack.enter_context(_nameless())
+        order.write(
+            json.dumps({"command": list(command), "environment": dict(environment), "parent": os.getpid()}).encode()
+        )
+        order.seek(0)
+        heard, said = os.pipe()
+        self._answer = stack.enter_context(os.fdopen(heard, "rb"))
+        # Nothing of the program's variables is for the interpreter; what this one needs to be found, that one needs.
+        needed = {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
+        around = [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(SUPERVISOR), str(order.fileno()), str(said)]
+        try:
+            self.popen = self._begin(around, needed, folder, files, (order.fileno(), said))
+        finally:
+            os.close(said)
+        self._said: bytes | None = None
+
+    def end(self) -> None:
+        """Have the process around it end what is left; where that does not answer, end both."""
+        with suppress(subprocess.TimeoutExpired):
+            self.popen.terminate()
+            self.popen.wait(PATIENCE)
+            return
+        super().end()
+        kind, process = self._heard()
+        if kind == b"s":
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process, signal.SIGKILL)
+
+    def not_started(self) -> str:
+        kind, number = self._heard()
+        if kind == b"e":
+            return os.strerror(number)
+        return "" if kind == b"s" else "the process around it did not start"
+
+    def _heard(self) -> tuple[bytes, int]:
+        """What the process around it answered, once that has ended."""
+        if self._said is None:
+            self._said = self._answer.read(32)
+        return self._said[:1], int(self._said[1:] or b"0")
 
 
 def _nameless() -> BinaryIO:

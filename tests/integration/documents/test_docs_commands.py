@@ -131,16 +131,19 @@ main(["docs", "advance"])
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows processes under /proc")
 def test_a_step_cannot_look_into_the_lane(bench: Bench) -> None:
-    """A command that has no secrets finds none in the process that started it either: not its variables, not its
-    memory."""
+    """A command that has no secrets finds none in the processes that started it either, the one around it and the
+    lane: not their variables, not their memory."""
     (bench.folder / "work.sh").write_text(
-        "#!/bin/sh\ncat /proc/$PPID/environ > seen; head -c 1 /proc/$PPID/mem >> seen; cat /proc/self/environ > own\n"
+        "#!/bin/sh\nlane=$(awk '{print $4}' /proc/$PPID/stat)\n"
+        "tr '\\0' ' ' < /proc/$lane/cmdline > called; cat /proc/self/environ > own\n"
+        "for each in $PPID $lane; do cat /proc/$each/environ; head -c 1 /proc/$each/mem; done > seen\n"
         'printf \'{"output": "made"}\' > "$VIBEY_RESULT"\n'
     )
     bench.run("put", '{"input": "x"}', "--machine", "job", "--id", "j-1")
     subprocess.run([sys.executable, "-c", ORDINARY], cwd=bench.folder, env=bench.environment, check=True)
     assert json.loads(bench.run("get", "j-1"))["status"] == "done"
     assert (bench.folder / "own").stat().st_size > 0
+    assert "docs advance" in (bench.folder / "called").read_text()
     assert (bench.folder / "seen").read_bytes() == b""
 
 

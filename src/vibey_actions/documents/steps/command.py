@@ -118,6 +118,8 @@ class Program:
                     what=f"the command {shown(self.command[0], 120)}",
                     alive=time.alive,
                 )
+            except program.NotStarted as error:
+                return Answer(How.AGAIN, error.message)
             except StoreFailed as error:
                 return Answer(How.CUT, error.message)
             return self._answer(ended, result, time)

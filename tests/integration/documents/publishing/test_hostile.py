@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -184,3 +185,16 @@ def test_a_program_that_posts_may_have_a_short_lease(walk: Walker) -> None:
     """It has a deadline of its own within the lease."""
     walker = walk({"publisher": "command", "command": ["sh", "-c", "exit 75"]})
     PublishStep.make(replace(walker.machine, lease_ms=1000), walker.surroundings)
+
+
+def test_a_program_that_cannot_be_started_posted_nothing(walk: Walker, tmp_path: Path) -> None:
+    """It was there when the lane began and is gone now: nothing was sent, so nothing is unknown."""
+    script = tmp_path / "post.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    walker = walk({"publisher": "command", "command": ["./post.sh"]})
+    post(walker)
+    lane = walker.lane()
+    script.unlink()
+    assert [event.what for event in lane.tick().events] == [What.AGAIN]
+    assert "cannot be started" in str(walker.read("post-1")["lastError"])

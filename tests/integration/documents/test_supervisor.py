@@ -1,0 +1,162 @@
+"""The process around a program of a lane: nothing that the program started outlives it, nor the lane."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from vibey_actions.documents import program
+from vibey_actions.documents.program import Ended, NotStarted
+
+pytestmark = pytest.mark.skipif(not program.SUPERVISED, reason="only Linux has a parent for every orphan")
+LEAVING = """
+setsid sh -c 'echo $$ >> pids; sleep 300' &
+setsid sh -c 'setsid sh -c "echo \\$\\$ >> pids; exec env -i sleep 300" & echo $$ >> pids; sleep 300 & wait' &
+(setsid sh -c 'trap "" TERM INT HUP; echo $$ >> pids; while :; do sleep 300; done' &)
+while [ "$(wc -l < pids)" -lt 4 ]; do sleep 0.01; done
+"""
+LANE = """
+import sys, pathlib
+from vibey_actions.documents import program
+given = {"PATH": sys.argv[2]}
+program.run(["sh", "-c", sys.argv[1]], environment=given, folder=pathlib.Path("."), deadline=300, what="it")
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., Ended]:
+    (tmp_path / "pids").touch()
+
+    def start(*command: str, deadline: float = 120, alive: Callable[[], bool] = lambda: True, **more: str) -> Ended:
+        environment: Mapping[str, str] = {"PATH": os.environ["PATH"], **more}
+        return program.run(
+            command, environment=environment, folder=tmp_path, deadline=deadline, what="the command", alive=alive
+        )
+
+    return start
+
+
+def running(folder: Path) -> list[int]:
+    """Those of the noted processes that still run."""
+    noted = [int(line) for line in (folder / "pids").read_text().split()]
+    assert len(noted) == 4
+    return [process for process in noted if Path(f"/proc/{process}").exists()]
+
+
+def test_children_with_sessions_of_their_own_end_with_the_program(run: Callable[..., Ended], tmp_path: Path) -> None:
+    """They are in no group of it, one cleared its variables, one hears no request to end: all are gone."""
+    assert run("sh", "-c", LEAVING).code == 0
+    assert running(tmp_path) == []
+
+
+def test_children_with_sessions_of_their_own_end_at_the_deadline(run: Callable[..., Ended], tmp_path: Path) -> None:
+    """So does the program itself, when nobody waits for it any more."""
+    ready = tmp_path / "ready"
+    ended = run("sh", "-c", f"{LEAVING} touch ready; sleep 300", alive=lambda: not ready.exists())
+    assert ended.code is None
+    assert running(tmp_path) == []
+
+
+def test_a_lane_that_is_killed_takes_its_program_along(tmp_path: Path) -> None:
+    """Its document comes back with its lease: by then nobody works on it any more."""
+    (tmp_path / "pids").touch()
+    script = f"{LEAVING} touch ready; sleep 300"
+    lane = subprocess.Popen([sys.executable, "-c", LANE, script, os.environ["PATH"]], cwd=tmp_path)
+    try:
+        _until((tmp_path / "ready").exists)
+    finally:
+        lane.kill()
+        lane.wait()
+    _until(lambda: running(tmp_path) == [])
+
+
+def _until(come: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not come():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+@pytest.mark.parametrize("end", ["exit 0", "exit 1", "exit 75", "exit 255", *(f"kill -{n} $$" for n in (2, 9, 11, 15))])
+def test_it_ends_as_the_program_does(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, end: str, *, supervised: bool
+) -> None:
+    """Exit codes and signals come through, with the process around it and without."""
+    monkeypatch.setattr(program, "SUPERVISED", supervised)
+    kind, number, *_ = end.split()
+    code = int(number)
+    assert kind in ("exit", "kill")
+    assert run("sh", "-c", end).code == code
+
+
+def test_a_program_starts_with_ordinary_signals(run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is blocked or ignored that would not be without the process around it."""
+    asked = ("grep", "^Sig[BI]", "/proc/self/status")
+    around = run(*asked).out
+    monkeypatch.setattr(program, "SUPERVISED", False)
+    assert run(*asked).out == around != b""
+
+
+def test_a_program_gets_its_variables_and_no_other(run: Callable[..., Ended]) -> None:
+    """Exactly what is given, whatever it holds; no descriptor but the three."""
+    given = {"ODD": "a\nb=ü'\"\\", "PYTHONPATH": "/nowhere", "LD_LIBRARY_PATH": "/nowhere"}
+    seen = run("cat", "/proc/self/environ", **given).out.decode().rstrip("\x00").split("\x00")
+    assert sorted(seen) == sorted(f"{name}={value}" for name, value in {"PATH": os.environ["PATH"], **given}.items())
+    listed = run("sh", "-c", "ls /proc/$$/fd").out.split()
+    assert listed == [b"0", b"1", b"2"]
+
+
+@pytest.mark.parametrize("supervised", [True, False])
+@pytest.mark.parametrize("broken", ["no-such-program", "./no-format", "./closed", "a\x00b"])
+def test_what_cannot_be_started_is_said(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: str, *, supervised: bool
+) -> None:
+    """It is told from a program that failed: nothing was done."""
+    monkeypatch.setattr(program, "SUPERVISED", supervised)
+    (tmp_path / "no-format").write_bytes(b"\x00\x01\x02")
+    (tmp_path / "no-format").chmod(0o755)
+    (tmp_path / "closed").mkdir()
+    with pytest.raises(NotStarted, match=r"the command cannot be started: \w+"):
+        run(broken)
+
+
+def test_a_process_around_it_that_breaks_is_said(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without it nothing runs, and that is no end of the program."""
+    monkeypatch.setattr(program, "SUPERVISOR", tmp_path / "gone.py")
+    with pytest.raises(NotStarted, match="the process around it did not start"):
+        run("touch", "ran")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_process_around_it_that_hangs_is_ended_with_the_program(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A program may stop it: it is killed, and so is the program."""
+    monkeypatch.setattr(program, "PATIENCE", 0.2)
+    stopped = tmp_path / "stopped"
+    script = "echo $$ > own; kill -STOP $PPID; touch stopped; sleep 300"
+    assert run("sh", "-c", script, alive=lambda: not stopped.exists()).code is None
+    own = int((tmp_path / "own").read_text())
+    _until(lambda: _over(own))
+
+
+def _over(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def test_a_program_that_ends_the_process_around_it_ends(run: Callable[..., Ended]) -> None:
+    """A signal to the process around it, from whomever, ends the program; it is told as an end from outside."""
+    assert run("sh", "-c", "kill -TERM $PPID; sleep 300").code == -signal.SIGKILL
