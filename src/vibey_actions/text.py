@@ -34,6 +34,16 @@ def shown(text: str, limit: int = LONGEST) -> str:
     return visible(line)
 
 
+def harmless(text: str) -> str:
+    r"""``text`` as one line that no runner takes for a command: what would begin one is written ``\xNN``.
+
+    The runner looks for ``::`` at the start of a line, blanks aside, and for ``##[`` anywhere in it.
+    """
+    line = visible(text).replace("##[", "##\\x5b")
+    stripped = line.lstrip()
+    return line[: len(line) - len(stripped)] + "\\x3a" + stripped[1:] if stripped.startswith("::") else line
+
+
 def counted(count: int, noun: str) -> str:
     """``count`` of what a regular ``noun`` names: "1 row", "2 rows"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from vibey_actions.actions.runner import harmless
+from vibey_actions.text import harmless
 
 BEGIN: Final = "--- what the command prints ---"
 END: Final = "--- the command has ended ---"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from vibey_actions.errors import FileFailed, SettingError
-from vibey_actions.text import visible
+from vibey_actions.text import harmless, visible
 
 SUMMARY_LIMIT: Final = 1 << 20
 """GitHub drops a step's summary that is larger."""
@@ -154,16 +154,6 @@ class Runner:
                 if isinstance(error, PermissionError)
                 else "make room on the runner's disk",
             ) from None
-
-
-def harmless(text: str) -> str:
-    r"""``text`` as one line that no runner takes for a command: what would begin one is written ``\xNN``.
-
-    The runner looks for ``::`` at the start of a line, blanks aside, and for ``##[`` anywhere in it.
-    """
-    line = visible(text).replace("##[", "##\\x5b")
-    stripped = line.lstrip()
-    return line[: len(line) - len(stripped)] + "\\x3a" + stripped[1:] if stripped.startswith("::") else line
 
 
 def _data(text: str) -> str:

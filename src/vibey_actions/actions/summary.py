@@ -68,12 +68,18 @@ def code(text: str) -> str:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already, the first column to the left and the others to the right."""
-    lines = [f"| {' | '.join(headers)} |", f"|---{'|--:' * (len(headers) - 1)}|"]
+    """A table of cells that are Markdown already: numbers to the right, everything else to the left."""
     found = list(rows)
+    marks = ("--:" if _numeric(row[column] for row in found) else "---" for column in range(len(headers)))
+    lines = [f"| {' | '.join(headers)} |", f"|{'|'.join(marks)}|"]
     lines += [f"| {' | '.join(row)} |" for row in found[:MOST_ROWS]]
     more = len(found) - MOST_ROWS
     return "\n".join(lines) + (f"\n\nand {more} more, in the log" if more > 0 else "")
+
+
+def _numeric(cells: Iterable[str]) -> bool:
+    said = [cell for cell in cells if cell]
+    return bool(said) and all(cell.isdecimal() for cell in said)
 
 
 def gate(step: str, *, opened: bool, reason: str, text: str) -> str:

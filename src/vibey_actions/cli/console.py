@@ -1,4 +1,7 @@
-"""The two streams: results on stdout, what is said about them on stderr. All text passes ``visible`` here."""
+"""The two streams: results on stdout, what is said about them on stderr. All text passes ``visible`` here.
+
+In a run of GitHub Actions the runner reads both for commands of its own: there no text of ours is one.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
-from vibey_actions.text import visible
+from vibey_actions.text import harmless, visible
 
 
 class OutputFailed(Exception):
@@ -29,24 +32,24 @@ def prepare() -> None:
 
 def out(text: str = "") -> None:
     """One line of the result."""
-    _write(visible(text) + "\n")
+    _write(_line(text) + "\n")
 
 
 def json_line(value: object) -> None:
     """One JSON value on one line, at once: the reader may be waiting for it."""
-    _write(json.dumps(value, ensure_ascii=True) + "\n")
+    _write(_json(json.dumps(value, ensure_ascii=True)) + "\n")
     flush()
 
 
 def raw(data: bytes) -> None:
     """Bytes that are canonical JSON already, so ASCII without control characters."""
-    _write(data.decode("ascii"))
+    _write(_json(data.decode("ascii")))
 
 
 def err(text: str) -> None:
     """One line on stderr. A closed stderr loses it, and ends nothing."""
     with suppress(OSError):
-        sys.stderr.write(visible(text) + "\n")
+        sys.stderr.write(_line(text) + "\n")
         sys.stderr.flush()
 
 
@@ -76,6 +79,19 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         _drawn(headers, cells)
     else:
         _plain(headers, cells)
+
+
+def _in_a_run() -> bool:
+    return os.environ.get("GITHUB_ACTIONS", "").strip().lower() == "true"
+
+
+def _line(text: str) -> str:
+    return harmless(text) if _in_a_run() else visible(text)
+
+
+def _json(text: str) -> str:
+    """The same value in other letters, where a runner would look for a command in the midst of a line."""
+    return text.replace("##[", "##\\u005b") if _in_a_run() else text
 
 
 def _plain(headers: Sequence[str], rows: list[list[str]]) -> None:

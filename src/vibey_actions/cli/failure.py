@@ -60,7 +60,7 @@ def trace(error: Exception) -> None:
 def interrupted(name: str, *, as_json: bool) -> int:
     """Say that a signal ended the command. Returns the exit code."""
     message = f"interrupted by {name}"
-    hint = "nothing is half done: the next sync completes what this one began"
+    hint = "nothing is half done: the next run completes what this one began"
     _say(message, hint)
     if as_json:
         console.json_line({"error": {"code": "interrupted", "message": message, "hint": hint}})

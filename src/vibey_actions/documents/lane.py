@@ -42,6 +42,8 @@ class Limits:
     """Documents to work on."""
     stop: Callable[[], bool] = lambda: False
     """Asked before each document: True leaves the rest for the next tick."""
+    resting: Callable[[str], bool] = lambda _: False
+    """Asked of each id that is ready: True leaves that document for a later tick."""
 
 
 class Lane:
@@ -151,6 +153,8 @@ class Lane:
                 return
             candidate = waiting.popleft()
             seen += 1
+            if tick.limits.resting(id_of(candidate.document)):
+                continue
             if candidate.note:
                 tick.report.notes.append(f"{shown(id_of(candidate.document), 120)}: {candidate.note}")
             won = self._work(candidate, tick)

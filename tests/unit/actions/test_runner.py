@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.jobs import entries
-from vibey_actions.actions.runner import SUMMARY_LIMIT, Runner, harmless
+from vibey_actions.actions.runner import SUMMARY_LIMIT, Runner
 from vibey_actions.errors import FileFailed, SettingError
+from vibey_actions.text import harmless
 
 HOSTILE = ["x\n::add-mask::y", "<script>|", "::error::x", "  ::set-output name=a::b", "a ##[error]b",
            "a\r\n::notice::b", "%0A::x", "\x1b[2K::x", "\u2028::x", "::stop-commands::t"]  # fmt: skip

@@ -104,3 +104,15 @@ def test_what_happened_is_told_per_table() -> None:
     assert "| <code>b</code> | 0 | 0 | 0 | 0 | 2 | 1 |" in text
     assert "from the branch" not in summary.exported("r", 1, report, "name", 30)
     assert "changed nothing" in summary.unchanged(report)
+
+
+def test_texts_stand_to_the_left_and_numbers_to_the_right() -> None:
+    """By what a column holds, not by its place; a column without a number is text, an empty cell says nothing."""
+    rows = [("a", "1", "x", ""), ("b", "", "2", ""), ("3", "12", "y", "")]
+    assert summary.table(("name", "count", "why", "more"), rows).splitlines() == [
+        "| name | count | why | more |",
+        "|---|--:|---|---|",
+        "| a | 1 | x |  |",
+        "| b |  | 2 |  |",
+        "| 3 | 12 | y |  |",
+    ]

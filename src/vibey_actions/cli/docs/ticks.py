@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,7 +36,7 @@ def advance(*, machine: Machines = None, limit: Limit = None, as_json: Json = Fa
     be walked. A signal lets the document that is being worked on finish; a second one ends it at once.
     """
     with Stop.listening() as stop, session.working() as service:
-        walked = _tick(service, machine or (), limit, stop, as_json=as_json)
+        walked = _tick(service, machine or (), limit, stop, _Rests(0), as_json=as_json)
     _end(walked)
 
 
@@ -56,12 +57,16 @@ def watch(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Tick again and again until a signal comes: when documents change, where the store says so, else every SECONDS."""
+    """Tick again and again until a signal comes: when documents change, where the store says so, else every SECONDS.
+
+    A document that was given back for another attempt waits those SECONDS.
+    """
+    rests = _Rests(every)
     with Stop.listening() as stop, session.working() as service, suppress(Stopped):
         service.steps(service.setup.chosen(machine or ()))
         while not stop.asked:
             try:
-                _tick(service, machine or (), limit, stop, as_json=as_json)
+                _tick(service, machine or (), limit, stop, rests, as_json=as_json)
             except SettingError:
                 raise
             except VibeyError as error:
@@ -70,11 +75,35 @@ def watch(
                 service.wait(every, stop.wait, lambda: stop.asked)
 
 
-def _tick(service: Service, machines: Sequence[str], limit: int | None, stop: Stop, *, as_json: bool) -> list[Walked]:
+class _Rests:
+    """What a watch gave back, and until when each waits: giving it back is a change, and would else be heard as one."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._until: dict[str, float] = {}
+
+    def __contains__(self, identifier: object) -> bool:
+        return monotonic() < self._until.get(str(identifier), 0)
+
+    def note(self, began: float, walked: Sequence[Walked]) -> None:
+        """Keep what a tick that began then has given back."""
+        from vibey_actions.documents.report import What
+
+        self._until = {identifier: until for identifier, until in self._until.items() if until > began}
+        for one in walked:
+            for event in one.report.of(What.AGAIN, What.OVER_BUDGET) if one.report is not None else ():
+                self._until[event.identifier] = began + self._seconds
+
+
+def _tick(
+    service: Service, machines: Sequence[str], limit: int | None, stop: Stop, rests: _Rests, *, as_json: bool
+) -> list[Walked]:
     from vibey_actions.documents.lane import Limits
 
-    limits = Limits(limit, lambda: stop.asked)
+    began = monotonic()
+    limits = Limits(limit, lambda: stop.asked, rests.__contains__)
     walked = service.advance(service.setup.chosen(machines), limits, _saying(as_json=as_json))
+    rests.note(began, walked)
     _tell(walked, as_json=as_json)
     return walked
 
