@@ -7,7 +7,7 @@ the id ``NAME:DATE`` or ``NAME:PERSON:DATE``: it exists as soon as it is claimed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -23,7 +23,9 @@ from vibey_actions.text import shown
 
 SCHEDULE_KIND: Final = "daily-schedule"
 LOOK_BACK: Final = 14
-"""Days before today that are looked at for missed ones."""
+"""Days before today that every tick looks at for missed ones."""
+FARTHEST: Final = 366
+"""Days before today that are looked at where none of the last ones has a unit: the lane was away for longer."""
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _LAST_HOUR: Final = 23
@@ -54,11 +56,20 @@ class Schedule:
         """Whether there is a unit of that day."""
         return day.weekday() in self.weekdays and (self.since is None or day >= self.since)
 
-    def past(self, now_ms: int) -> Iterator[date]:
-        """The days before today that are meant, as far as they are looked at."""
+    def past(self, now_ms: int, most: int = LOOK_BACK) -> list[date]:
+        """The days before today that are meant, the oldest first, ``most`` days back."""
+        today, day = self.local(now_ms).date(), self.back(now_ms, most)
+        days = (day + timedelta(days=further) for further in range((today - day).days))
+        return [day for day in days if self.meant(day)]
+
+    def back(self, now_ms: int, most: int) -> date:
+        """The day ``most`` days before today, or the first that there is."""
         today = self.local(now_ms).date()
-        days = (today - timedelta(days=back) for back in range(LOOK_BACK, 0, -1))
-        return (day for day in days if self.meant(day))
+        return date.fromordinal(max(today.toordinal() - most, 1))
+
+    def of(self, known: Mapping[str, date]) -> set[date]:
+        """The days of this schedule among known units."""
+        return {day for identifier, day in known.items() if identifier == self.unit_id(day)}
 
     def unit_id(self, day: date) -> str:
         """The id of a day's unit."""
@@ -90,9 +101,33 @@ def plan(machine: Machine, store: Store) -> Plan:
             schedules.append((read_schedule(document), document))
         except DocumentInvalid as error:
             notes.append(f"{shown(id_of(document), 120)} is skipped: {error.message}")
-    known = _known(machine, store, now) if schedules else {}
-    units = [unit for schedule, document in schedules for unit in _units(schedule, document, known, now)]
+    known = _known(machine, store, now, LOOK_BACK) if schedules else {}
+    away = {schedule.identifier for schedule, document in schedules if _was_away(schedule, document, known, now)}
+    if away:
+        known = _known(machine, store, now, FARTHEST)
+    units: list[Unit] = []
+    for schedule, document in schedules:
+        days = _absence(schedule, known, now) if schedule.identifier in away else schedule.past(now)
+        units += _units(schedule, document, days, known, now)
     return Plan(tuple(units), tuple(notes))
+
+
+def _was_away(schedule: Schedule, document: Document, known: Mapping[str, date], now: int) -> bool:
+    """Whether there may be missed days before those that every tick looks at."""
+    first = _first(schedule, document, {})
+    if first is not None and first >= schedule.back(now, LOOK_BACK):
+        return False
+    return schedule.of(known).isdisjoint(schedule.past(now))
+
+
+def _absence(schedule: Schedule, known: Mapping[str, date], now: int) -> list[date]:
+    """The days since the last one that has a unit: none of the days that every tick looks at has one.
+
+    Where one of those has, the days before it were looked at by then, and units that are gone were deleted on purpose.
+    """
+    today = schedule.local(now).date()
+    last = max((day for day in schedule.of(known) if day < today), default=date.min)
+    return [day for day in schedule.past(now, FARTHEST) if day > last]
 
 
 def read_schedule(document: Mapping[str, object]) -> Schedule:
@@ -117,9 +152,11 @@ def read_schedule(document: Mapping[str, object]) -> Schedule:
     return schedule
 
 
-def _units(schedule: Schedule, document: Document, known: Mapping[str, date], now: int) -> Iterator[Unit]:
+def _units(
+    schedule: Schedule, document: Document, days: Iterable[date], known: Mapping[str, date], now: int
+) -> Iterator[Unit]:
     first = _first(schedule, document, known)
-    for day in schedule.past(now):
+    for day in days:
         if first is not None and day >= first and schedule.unit_id(day) not in known:
             yield Unit(schedule.unit(day), "missed")
     today = schedule.due(now)
@@ -136,13 +173,13 @@ def _first(schedule: Schedule, document: Document, known: Mapping[str, date]) ->
     if made is not None:
         with suppress(OverflowError):  # the first or the last day that there is
             return schedule.local(made).date() + timedelta(days=1)
-    return min((day for identifier, day in known.items() if identifier == schedule.unit_id(day)), default=None)
+    return min(schedule.of(known), default=None)
 
 
-def _known(machine: Machine, store: Store, now: int) -> dict[str, date]:
+def _known(machine: Machine, store: Store, now: int, back: int) -> dict[str, date]:
     """The units of the days that are looked at, by id; a day more at both ends, because zones differ."""
     utc = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=now)).date()
-    bounds = ((utc - timedelta(days=LOOK_BACK + 1)).isoformat(), (utc + timedelta(days=1)).isoformat())
+    bounds = ((utc - timedelta(days=back + 1)).isoformat(), (utc + timedelta(days=1)).isoformat())
     found: dict[str, date] = {}
     after: str | None = None
     while True:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from vibey_actions.documents import moves
 from vibey_actions.documents.finding import Candidate, Finder, Found, Unit
@@ -24,11 +25,12 @@ from vibey_actions.documents.stores.base import Store
 from vibey_actions.errors import DocumentDenied, DocumentInvalid, OutcomeUnknown, StoreFailed, VibeyError
 from vibey_actions.text import shown
 
+_T = TypeVar("_T")
 __all__ = ["Lane", "Limits", "Unit", "spent_today"]
 
 _AHEAD = 20
-"""Documents of a sort that are failed or held before work begins: a flood of them is written after it, and starves no
-work where a write is slow."""
+"""Documents of a sort that are failed, held or made before work begins: a flood of them is written after it, and
+starves no work where a write is slow."""
 _TIME = "the time of this run"
 _LEAP = 128
 """How far ahead a lane goes on, at most, where a claim was lost; what it leaps over comes last."""
@@ -71,8 +73,8 @@ class Lane:
         Raises StoreFailed where the documents cannot be read: then nothing was written. What goes wrong with one
         document is an event of the report and stops no other.
         """
-        few = (partial(self._unusable, most=_AHEAD), partial(self._hold, most=_AHEAD))
-        phases = (self._sweep, *few, self._make, self._advance, self._unusable, self._hold)
+        few = (partial(self._unusable, most=_AHEAD), partial(self._hold, most=_AHEAD), partial(self._make, most=_AHEAD))
+        phases = (self._sweep, *few, self._advance, self._unusable, self._hold, self._make)
         return self._run(limits or Limits(), units, *phases)
 
     def sweep(self) -> TickReport:
@@ -83,9 +85,10 @@ class Lane:
         found = self._finder.read(units)
         report = TickReport(found.due(self._machine))
         self._say(report.due)
+        tick = _Tick(report, limits, [unit for unit in units if not self._worked_on(unit)])
         try:
             for phase in phases:
-                phase(found, _Tick(report, limits, units))
+                phase(found, tick)
         except StoreFailed as error:
             report.stopped = error.message
         return report
@@ -119,15 +122,17 @@ class Lane:
             if written is not None:
                 tick.add(document, What.HELD, written, reason)
 
-    def _make(self, _: Found, tick: _Tick) -> None:
-        """New documents that nobody works on: a day that was missed."""
-        for unit in tick.units:
-            edge = self._machine.edge(None, unit.status)
-            if edge is not None and not edge.claim and not tick.over():
-                new = moves.new_document(self._machine, unit.document, unit.status, self._store.now_ms())
-                written = self._move(None, new, tick)
-                if written is not None:
-                    tick.report.events.append(Event(id_of(new), What.MADE, None, unit.status))
+    def _make(self, _: Found, tick: _Tick, most: int | None = None) -> None:
+        """New documents that nobody works on: days that were missed."""
+        for unit in tick.some(tick.units, most):
+            new = moves.new_document(self._machine, unit.document, unit.status, self._store.now_ms())
+            written = self._move(None, new, tick)
+            if written is not None:
+                tick.report.events.append(Event(id_of(new), What.MADE, None, unit.status))
+
+    def _worked_on(self, unit: Unit) -> bool:
+        edge = self._machine.edge(None, unit.status)
+        return edge is None or edge.claim
 
     def _move(self, read: Document | None, new: Document | None, tick: _Tick) -> Document | None:
         """A write from the version that was read; where it does not come about, an event says why."""
@@ -236,7 +241,8 @@ class _Tick:
 
     report: TickReport
     limits: Limits
-    units: Sequence[Unit]
+    units: list[Unit]
+    """Those that are only to be made."""
 
     def over(self) -> bool:
         """Whether the tick is to begin nothing more."""
@@ -245,7 +251,7 @@ class _Tick:
             self.report.cap = _TIME
         return stopped
 
-    def some(self, listed: list[tuple[Document, str]], most: int | None) -> Iterator[tuple[Document, str]]:
+    def some(self, listed: list[_T], most: int | None) -> Iterator[_T]:
         """The next ``most`` of these, taken off the list, as long as there is time."""
         chosen = listed[:most]
         del listed[: len(chosen)]

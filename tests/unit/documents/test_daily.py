@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import zoneinfo
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
 from tests.support.lanes import DAILY, MACHINES, FakeStep, SetClock
 from vibey_actions.documents.daily import Plan, plan, read_schedule
-from vibey_actions.documents.lane import Lane
+from vibey_actions.documents.lane import Lane, Limits
 from vibey_actions.documents.model import Document, without
+from vibey_actions.documents.report import What
 from vibey_actions.documents.stores.memory import MemoryStore
 from vibey_actions.errors import DocumentInvalid
 
@@ -82,11 +84,82 @@ def test_what_is_due(moment: str, schedule: Document, expected: list[tuple[objec
     assert units(planned(at(moment), schedule)[1]) == expected
 
 
-def test_missed_days_are_bounded() -> None:
-    """A lane that stood still for months marks the last two weeks, not all of them."""
-    found = units(planned(at("2026-06-01 12:00"), DETROIT)[1])
-    assert [status for _, status in found] == ["missed"] * 14 + ["claimed"]
-    assert found[0] == ("digest:2026-05-18", "missed")
+def worked(store: MemoryStore, *days: str) -> None:
+    """Units of these days, as ticks made them."""
+    for day in days:
+        unit = {"kind": "daily", "name": "digest", "date": day, "status": "missed", "attempts": 0}
+        store.put("daily", f"digest:{day}", unit, writer="daily")
+
+
+def test_every_day_of_a_long_absence_is_missed() -> None:
+    """A lane that stood still for months marks each day since the last that has a unit, and those before it never."""
+    store, _ = planned(at("2026-06-01 12:00"), DETROIT)
+    worked(store, "2026-02-26", "2026-02-28")
+    found = units(plan(DAILY, store))
+    assert [status for _, status in found] == ["missed"] * 92 + ["claimed"]
+    assert found[0] == ("digest:2026-03-01", "missed")
+
+
+def test_a_tick_that_was_cut_off_leaves_no_gap() -> None:
+    """The oldest days are made first, after today's: the next tick goes on behind the last that was made."""
+    store, first = planned(at("2026-06-01 12:00"), DETROIT)
+    made = 0
+
+    def enough() -> bool:
+        nonlocal made
+        made += 1
+        return made > 60
+
+    lane = Lane(DAILY, store, {"daily": FakeStep()})
+    lane.tick(Limits(stop=enough), units=first.units)
+    rest = plan(DAILY, store).units
+    assert 0 < len(rest) < len(first.units)
+    lane.tick(units=rest)
+    assert plan(DAILY, store).units == ()
+    days = {str(document["date"]) for document in store.query("daily", "date").documents}
+    assert len(days) == (date(2026, 6, 1) - date(2026, 1, 1)).days + 1
+
+
+def test_a_flood_of_missed_days_keeps_nobody_from_today() -> None:
+    """Today's work is claimed once a few of them are made; its day ends, theirs have."""
+    store, first = planned(at("2026-06-01 12:00"), DETROIT)
+    step = FakeStep()
+    report = Lane(DAILY, store, {"daily": step}).tick(units=first.units)
+    events = [event.what for event in report.events]
+    assert len(step.worked) == 1
+    assert events.index(What.DONE) == 20
+    assert events.count(What.MADE) == 151
+
+
+def test_a_year_is_as_far_as_is_looked_back() -> None:
+    """A schedule since long ago, whose lane never ran."""
+    found = units(planned(at("2030-06-01 12:00"), DETROIT)[1])
+    assert [status for _, status in found] == ["missed"] * 366 + ["claimed"]
+
+
+@pytest.mark.parametrize("kept", [1, 5, 14])
+def test_units_that_were_deleted_for_their_age_do_not_come_back(kept: int) -> None:
+    """Where one of the last days has its unit, ticks ran; those before the days that are looked at stay gone."""
+    clock = at("2026-06-01 12:00")
+    store, _ = planned(clock, DETROIT)
+    worked(store, *(f"2026-05-{31 - back:02}" for back in range(kept)))
+    found = units(plan(DAILY, store))
+    assert [status for _, status in found] == ["missed"] * (14 - kept) + ["claimed"]
+
+
+def test_a_new_schedule_reads_no_year(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing before its first day, so its ticks read the last days alone."""
+    store, _ = planned(at("2026-06-01 12:00"), {**DETROIT, "since": "2026-05-20"})
+    asked: list[object] = []
+    query = store.query
+
+    def noted(*arguments: Any, **named: Any) -> Any:
+        asked.append(named.get("range"))
+        return query(*arguments, **named)
+
+    monkeypatch.setattr(store, "query", noted)
+    plan(DAILY, store)
+    assert [bounds for bounds in asked if bounds] == [("2026-05-17", "2026-06-02")]
 
 
 def test_a_day_is_worked_once_however_often_the_tick_comes() -> None:
