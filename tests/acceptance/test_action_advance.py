@@ -14,6 +14,7 @@ import pytest
 from tests.acceptance.conftest import Machine
 from tests.support.act import Act, Adopter, Outcome
 from tests.support.act.example import SCHEMA, template
+from tests.support.webhook_server import SECRET, WebhookServer
 
 FILE = ".github/workflows/advance-docs.yml"
 STATE = '[state]\ndocuments = true\n[migrations]\ndirectory = "db/migrations"\n'
@@ -22,6 +23,11 @@ WORK = """#!/bin/sh
 case "$(cat "$VIBEY_DOCUMENT")" in *broken*) echo '<script>alert(1)</script>' >&2; exit 1 ;; esac
 printf '{"output": "%s"}' "$VIBEY_WORK_KEY" > "$VIBEY_RESULT"
 """
+SHOP_WORK = """#!/bin/sh
+echo "it is $SHOP_TOKEN"
+printf '{"output": "%s and %s"}' "${#SHOP_TOKEN}" "${OTHER-unset}" > "$VIBEY_RESULT"
+"""
+NEEDY = MACHINES.replace("[./work.sh]}", "[./work.sh], variables: [SHOP_TOKEN, OTHER]}")
 CLIENT = f"""#!{sys.executable}
 import json, os, pathlib, sys
 place = pathlib.Path("@PLACE@")
@@ -122,25 +128,48 @@ def test_the_template_walks_documents_in_the_state(act: Act, key: str, laptop: C
     assert mine.get("j-2")["status"] == "pending"
 
 
+def test_the_template_posts_with_a_secret_of_its_own(act: Act, key: str, laptop: Callable[[Adopter], Laptop]) -> None:
+    """The line that the template shows, with a publisher that names its variable, is all that a post needs."""
+    shown = "          # MY_WEBHOOK_SECRET: "
+    workflow = template("advance-docs.yml")
+    assert shown in workflow
+    with WebhookServer() as site:
+        there = f'site: {{publisher: webhook, url: "{site.url}", secret: MY_WEBHOOK_SECRET}}'
+        docs = f"store: {{kind: sealed}}\nmachines:\n  publish-request:\n    with: {{platforms: {{{there}}}}}\n"
+        app = adopter(act, "example/posts", workflow.replace(shown, shown.replace("# ", "")), docs)
+        mine = laptop(app)
+        post = {"platform": "site", "slug": "first", "caption": "Hello", "images": []}
+        mine.run("docs", "put", json.dumps(post), "--machine", "publish-request", "--id", "p-1")
+        outcome = tick(app, secrets={"VIBEY_STATE_KEY": key, "MY_WEBHOOK_SECRET": SECRET})
+        assert outcome.result("advance") == "success", outcome.explain()
+        assert len(site.posts) == 1
+    assert mine.get("p-1")["status"] == "done"
+
+
 def test_the_reusable_workflow_walks_documents_in_a_vibe(act: Act, tmp_path: Path) -> None:
-    """Called with a device's credential it drives the client, and its outputs say what was done; no gate is asked."""
-    caller = f"""\
+    """Called with a device's credential it drives the client, and its outputs say what was done; no gate is asked. It
+    has no right to write, and hands the secrets on that a machine's command names."""
+    caller = """\
 name: advance documents
 on: workflow_dispatch
-permissions: {{}}
+permissions: {}
 jobs:
   lanes:
     permissions:
-      contents: write
+      contents: read
       actions: read
-    uses: OWNER/vibey-actions/{FILE}@v1
+    uses: OWNER/vibey-actions/.github/workflows/advance-docs-read.yml@v1
     with:
       vibe: maker/hub
       limit: "1"
     secrets:
-      device-id: ${{{{ secrets.VIBES_DEVICE_ID }}}}
+      device-id: ${{ secrets.VIBES_DEVICE_ID }}
+      variables: |
+        SHOP_TOKEN=${{ secrets.SHOP_TOKEN }}
+        OTHER=${{ secrets.OTHER }}
 """
-    app = adopter(act, "example/vibe", caller, "store: {vibe: maker/other, settle: 5s}\n" + MACHINES, private=False)
+    app = adopter(act, "example/vibe", caller, "store: {vibe: maker/other, settle: 5s}\n" + NEEDY, private=False)
+    app.write({"work.sh": SHOP_WORK})
     programs = tmp_path / "programs"
     programs.mkdir()
     place = programs / "documents.json"
@@ -149,12 +178,14 @@ jobs:
     client = programs / "vibes-diy"
     client.write_text(CLIENT.replace("@PLACE@", str(place)))
     client.chmod(0o755)
-    given = {"VIBES_DEVICE_ID": "the-credential-of-a-device"}
+    given = {"VIBES_DEVICE_ID": "the-credential-of-a-device", "SHOP_TOKEN": "the-token-of-the-shop"}
     payload = {**app.payload(), "inputs": {}}
     outcome = tick(app, "workflow_dispatch", secrets=given, payload=payload, programs=programs)
     assert outcome.result("advance") == "success", outcome.explain()
     documents = json.loads(place.read_text())
     assert [documents[name]["status"] for name in ("j-1", "j-2")] == ["done", "pending"]
+    assert documents["j-1"]["output"] == "21 and unset"
+    assert "the-token-of-the-shop" in outcome.masks()
     assert "1 left for the next tick" in outcome.summary()
     assert outcome.outputs("advance")["moved"] == "1"
     calls = (programs / "calls").read_text().split()

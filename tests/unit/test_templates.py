@@ -53,6 +53,19 @@ def test_rights_are_the_least_and_have_their_reason(path: Path) -> None:
     assert re.findall(r"^ +(?:contents|actions): (?:read|write)(?! # .)", text, re.M) == []
 
 
+def test_lanes_elsewhere_are_walked_alike_and_with_less() -> None:
+    """The workflow without the right to write differs from the other one in rights and credentials alone."""
+    jobs = []
+    for name in ("advance-docs.yml", "advance-docs-read.yml"):
+        (job,) = render.load((ROOT / ".github" / "workflows" / name).read_text("utf-8"))["jobs"].values()
+        jobs.append((job.pop("permissions"), job["steps"][-1].pop("env"), job["steps"][-1]["with"], job))
+    (write, _, keyed, one), (read, _, _, other) = jobs
+    assert (write, read) == ({"contents": "write", "actions": "read"}, {"contents": "read", "actions": "read"})
+    assert {name for name in ("key", "token") if keyed.pop(name)} == {"key", "token"}
+    assert jobs[1][2].pop("pg-url")
+    assert one == other
+
+
 @WORKFLOWS
 def test_no_job_runs_for_ever(path: Path) -> None:
     """Every job has a deadline of its own, and a checkout leaves no token behind."""

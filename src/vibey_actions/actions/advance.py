@@ -26,7 +26,8 @@ from vibey_actions.actions.runner import Runner
 from vibey_actions.actions.secrets import secrets_of_dsn
 from vibey_actions.actions.work import note
 from vibey_actions.documents.lane import Limits
-from vibey_actions.errors import StepRefused, VibeyError
+from vibey_actions.documents.steps.surroundings import is_withheld
+from vibey_actions.errors import SettingError, StepRefused, VibeyError
 from vibey_actions.lanes.opening import opened
 from vibey_actions.lanes.service import Service, Walked
 from vibey_actions.lanes.setup import Kind, Setup, read_setup
@@ -39,6 +40,7 @@ def advance(runner: Runner, inputs: Inputs) -> int:
     """Run the step; returns its exit code. Raises VibeyError where nothing could be walked."""
     for name in ("ticked", "moved", "stuck"):
         runner.output(name, "false" if name == "ticked" else "0")
+    runner = _with_variables(runner, inputs)
     event = Event.from_env(runner.env)
     declared.check_work_tree(event, runner.workspace)
     setup = read_setup(runner.env, runner.workspace)
@@ -57,6 +59,19 @@ def advance(runner: Runner, inputs: Inputs) -> int:
         return 0
     with _open(runner, inputs) as place:
         return tick.run(_sealed_environment(runner, inputs, decision, place))
+
+
+def _with_variables(runner: Runner, inputs: Inputs) -> Runner:
+    """The runner with what the input ``variables`` gives to machines. Raises SettingError for what is not theirs."""
+    runner.mask(*inputs.variables.values())
+    for name in inputs.variables:
+        if is_withheld(name) or name in runner.env:
+            why = "no step gets" if is_withheld(name) else "is set already"
+            raise SettingError(
+                f"the input variables names {name}, which {why}",
+                "give it another name there and in .github/vibey-docs.yml",
+            )
+    return replace(runner, env={**runner.env, **inputs.variables})
 
 
 def _missing(setup: Setup, inputs: Inputs, record: Record | None, env: Mapping[str, str]) -> str:

@@ -26,6 +26,7 @@ _RUN_ID: Final = re.compile(r"[0-9]{1,20}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 _MACHINES: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*(?: *, *[A-Za-z][A-Za-z0-9_-]*)*")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_TIMEOUT: Final = 6 * 60 * 24
 _LONGEST_RETENTION: Final = 90
 
@@ -75,6 +76,7 @@ class Inputs:
     retention_days: int = DEFAULT_RETENTION_DAYS
     machine: str = ""
     limit: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Inputs:
@@ -99,6 +101,7 @@ class Inputs:
             retention_days=given.number("retention-days", DEFAULT_RETENTION_DAYS, 1, _LONGEST_RETENTION),
             machine=given.matching("machine", _MACHINES, "the name of a machine, or several with commas between"),
             limit=given.number("limit", 0, 1, 999_999) or None,
+            variables=given.variables("variables"),
         )
 
 
@@ -116,6 +119,21 @@ class _Given:
                 f"the input {name} holds a line end or another control character", "set it anew, on one line"
             )
         return value
+
+    def variables(self, name: str) -> dict[str, str]:
+        """Lines NAME=VALUE; one without a value, as of a secret that is not there, is left out."""
+        found = {}
+        for number, line in enumerate(self.text(name).split("\n"), 1):
+            variable, _, value = (part.strip() for part in line.partition("="))
+            if line.strip() and not (_VARIABLE.fullmatch(variable) and value.isprintable() and "=" in line):
+                raise SettingError(
+                    f"the input {name} has a line that is not NAME=VALUE: line {number}",
+                    "write each variable on a line of its own; a value with line ends can only be given with `env:` of "
+                    "the step, as in workflows-templates/advance-docs.yml",
+                )
+            if value:
+                found[variable] = value
+        return found
 
     def boolean(self, name: str) -> bool:
         value = self.text(name)

@@ -204,6 +204,17 @@ def test_no_step_of_a_document_sees_the_key_or_a_token(tmp_path: Path, database:
     assert not made.place.exists()
 
 
+@pytest.mark.parametrize(("name", "why"), [("VIBEY_STATE_KEY", "no step gets"), ("PATH", "is set already")])
+def test_variables_given_to_machines_change_nothing_else(tmp_path: Path, name: str, why: str) -> None:
+    """The input variables neither replaces a variable of the job nor brings one that is the lane's own."""
+    made = job(tmp_path, MACHINES, config="")
+    done = made.step("advance", variables=f"MY_TOKEN=a-token-of-mine\n{name}=/evil/folder")
+    assert done.code == 2
+    assert f"the input variables names {name}, which {why}" in done.log
+    assert "::add-mask::a-token-of-mine" in done.log
+    assert "/evil/folder" not in done.everything
+
+
 def test_a_store_that_fails_is_an_error_with_what_was_walked(tmp_path: Path) -> None:
     """A database that is away ends the step with 1, one annotation and a hint."""
     made = job(tmp_path, MACHINES, config="")

@@ -25,11 +25,12 @@ def test_every_input_is_read() -> None:
         key=" k\n", pg_url=" dsn ", token="t", when_closed="empty", push="true", export="p-export-1", run_id="12",
         discard=f"{SHA}, {'cd' * 32}\n{SHA}", command=" make x ", isolation="process", timeout_minutes="5",
         artifact_prefix="mine.v-1", retention_days="90", machine="a", limit="3",
+        variables="\n A=b=c \r\n\nNONE=\n_B2 = d e\n",
     )  # fmt: skip
     assert found == Inputs(
         key=" k\n", pg_url="dsn", token="t", when_closed=WhenClosed.EMPTY, push=True, export="p-export-1", run_id="12",
         discard=(SHA, "cd" * 32), command="make x", isolation=Isolation.PROCESS, timeout_minutes=5,
-        artifact_prefix="mine.v-1", retention_days=90, machine="a", limit=3,
+        artifact_prefix="mine.v-1", retention_days=90, machine="a", limit=3, variables={"A": "b=c", "_B2": "d e"},
     )  # fmt: skip
 
 
@@ -41,6 +42,7 @@ def test_every_input_is_read() -> None:
         ("run-id", "12x"), ("run-id", "../1"), ("export", "a/b"), ("export", "a\nb"), ("artifact-prefix", "a b"),
         ("artifact-prefix", "x" * 41), ("artifact-prefix", ".hidden"), ("discard", "abc"), ("discard", SHA + "0"),
         ("limit", "many"), ("pg-url", "postgresql://a\nb"), ("token", "a\x00b"),
+        ("variables", "A=postgresql://b\nsecond"), ("variables", "1A=postgresql"), ("variables", "A=postgresql\x00"),
     ],
 )  # fmt: skip
 def test_a_bad_input_is_refused_by_name(name: str, value: str) -> None:
@@ -49,11 +51,11 @@ def test_a_bad_input_is_refused_by_name(name: str, value: str) -> None:
         Inputs.from_env({variable_of(name): value})
     assert caught.value.exit_code == 2
     assert "\n" not in caught.value.message
-    if name in {"pg-url", "token"}:
+    if name in {"pg-url", "token", "variables"}:
         assert "postgresql" not in caught.value.message
 
 
 def test_no_secret_is_in_the_representation() -> None:
     """Neither key, token nor DSN is shown where the inputs are printed."""
-    shown = repr(inputs(key="the-key", pg_url="the-dsn", token="the-token"))
-    assert not any(word in shown for word in ("the-key", "the-dsn", "the-token"))
+    shown = repr(inputs(key="the-key", pg_url="the-dsn", token="the-token", variables="A=the-value"))
+    assert not any(word in shown for word in ("the-key", "the-dsn", "the-token", "the-value"))

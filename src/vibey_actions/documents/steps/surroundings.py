@@ -23,6 +23,11 @@ WITHHELD: Final = (
 _WITHHELD_PREFIXES: Final = ("VIBEY_", "ACTIONS_")
 
 
+def is_withheld(name: str) -> bool:
+    """Whether a variable is the lane's own, which no step gets."""
+    return name in WITHHELD or name.startswith(_WITHHELD_PREFIXES)
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """Where a lane runs. ``store`` and ``client`` are needed by the step ``build`` alone."""
@@ -40,7 +45,7 @@ class Surroundings:
         lane's own."""
         names = part.texts("variables", optional=True)
         for name in names:
-            if name in WITHHELD or name.startswith(_WITHHELD_PREFIXES):
+            if is_withheld(name):
                 raise part.wrong(
                     "variables",
                     f"names {name}, which no step gets",
