@@ -41,12 +41,12 @@ OURS = {
 """Each room (a package, or a module beside them) and the rooms it may import."""
 
 ONLY_IN = {
-    "psycopg": {"postgres", "operations"},
+    "psycopg": {"postgres"},
     "requests": {"remotes", "documents"},
     "urllib3": {"remotes"},
-    "subprocess": {"postgres", "remotes", "keys", "documents", "actions", "service", "cli"},
-    "socket": {"postgres", "remotes", "documents"},
-    "http": {"remotes", "documents"},
+    "subprocess": {"postgres", "remotes", "keys", "documents", "actions", "service"},
+    "socket": {"postgres", "documents"},
+    "http": {"documents"},
     "typer": {"cli"},
     "rich": {"cli"},
     "click": {"cli"},
