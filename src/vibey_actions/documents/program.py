@@ -208,7 +208,8 @@ class _Supervised(_Plain):
         kind, number = self._heard()
         if kind == b"e":
             return os.strerror(number)
-        return "" if kind == b"s" else "the process around it did not start"
+        # One that was killed may have started the program and not come to say so.
+        return "" if kind == b"s" or self.popen.returncode < 0 else "the process around it did not start"
 
     def _heard(self) -> tuple[bytes, int]:
         """What the process around it answered, once that has ended."""

@@ -160,3 +160,18 @@ def _over(process: int) -> bool:
 def test_a_program_that_ends_the_process_around_it_ends(run: Callable[..., Ended]) -> None:
     """A signal to the process around it, from whomever, ends the program; it is told as an end from outside."""
     assert run("sh", "-c", "kill -TERM $PPID; sleep 300").code == -signal.SIGKILL
+
+
+def test_a_program_that_kills_the_process_around_it_has_run(run: Callable[..., Ended]) -> None:
+    """However early it does: nobody may take it for a program that was never started, and so run it again."""
+    assert run("sh", "-c", "kill -KILL $PPID; sleep 300").code == -signal.SIGKILL
+
+
+def test_a_process_around_it_that_was_killed_proves_nothing(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may have started the program and not come to say so: that is an end from outside, not a start that failed."""
+    broken = tmp_path / "killed.py"
+    broken.write_text("import os\nos.kill(os.getpid(), 9)\n")
+    monkeypatch.setattr(program, "SUPERVISOR", broken)
+    assert run("true").code == -signal.SIGKILL
