@@ -6,58 +6,36 @@ import base64
 import os
 import ssl
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+from tests.support.github_server.serving import Served
 
-class GitOverHttps:
+
+class GitOverHttps(Served):
     """Serves the repositories under ``folder`` to ``user`` with ``password``. Use it in a ``with`` block."""
 
     def __init__(self, folder: Path, context: ssl.SSLContext, user: str, password: str) -> None:
+        super().__init__(_Handler, context)
         self.folder = folder
         self.expected = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
         self.refused = 0
-        self._http = _Server(("127.0.0.1", 0), _Handler)
-        self._http.git = self
-        self._http.socket = context.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property
     def netloc(self) -> str:
-        return f"127.0.0.1:{self._http.server_port}"
-
-    def __enter__(self) -> GitOverHttps:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    git: GitOverHttps
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that does not like our certificate is nothing to report."""
+        return f"127.0.0.1:{self.port}"
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: Any
 
     def do_GET(self) -> None:
         body = self._body()
-        if self.headers.get("Authorization") != self.server.git.expected:
-            self.server.git.refused += 1
+        if self.headers.get("Authorization") != self.server.owner.expected:
+            self.server.owner.refused += 1
             self._answer(401, [("WWW-Authenticate", 'Basic realm="git"')], b"")
             return
         raw = subprocess.run(["git", "http-backend"], input=body, env=self._cgi(body), capture_output=True, check=True)
@@ -82,7 +60,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         return {
             "PATH": os.environ["PATH"],
-            "GIT_PROJECT_ROOT": str(self.server.git.folder),
+            "GIT_PROJECT_ROOT": str(self.server.owner.folder),
             "GIT_HTTP_EXPORT_ALL": "1",
             "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
             "GIT_CONFIG_NOSYSTEM": "1",

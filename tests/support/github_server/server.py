@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import ssl
-import struct
 import threading
 import time
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from tests.support.github_server.api import ROUTES, Call
 from tests.support.github_server.artifacts import BLOBS, ArtifactStore, blob
-from tests.support.github_server.faults import Armed, Fault, Faults, Reset
+from tests.support.github_server.faults import Fault
 from tests.support.github_server.permissions import JobToken
 from tests.support.github_server.replies import Refusal, Reply, not_found
 from tests.support.github_server.repository import Repository
+from tests.support.github_server.serving import Asked, FaultyServer
 
 ROOT = "/api/v3"
 _REPOSITORY = re.compile(r"/repos/(?P<name>[^/]+/[^/]+)(?P<rest>/.*)?")
@@ -39,18 +35,7 @@ class Seen:
     status: int
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A request as it came in, its path below the API's root."""
-
-    method: str
-    path: str
-    query: dict[str, str]
-    headers: dict[str, str]
-    body: bytes
-
-
-class GitHubServer:
+class GitHubServer(FaultyServer):
     """A server on a free port of this machine, with repositories under ``folder``. Use it in a ``with`` block.
 
     ``url`` is what GITHUB_API_URL should be, ``token`` a token that may write, ``readers`` are tokens that may only
@@ -58,7 +43,10 @@ class GitHubServer:
     ``raw_blobs`` off makes blobs JSON whatever was asked for; ``tree_limit`` and ``page_size`` cut listings.
     """
 
+    prefix = ROOT
+
     def __init__(self, folder: Path, port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(tls, port)
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         self.token = "write-token-of-the-tests"
@@ -67,7 +55,6 @@ class GitHubServer:
         self.artifacts = ArtifactStore(folder / "artifacts")
         self.repositories: dict[str, Repository] = {}
         self.renamed: dict[str, Repository] = {}
-        self.faults = Faults()
         self.seen: list[Seen] = []
         self.remaining = 5000
         self.reset_at = int(time.time()) + 3600
@@ -75,28 +62,6 @@ class GitHubServer:
         self.tree_limit = 100_000
         self.page_size: int | None = None
         self._lock = threading.Lock()
-        self._http = _Server(("127.0.0.1", port), _Handler)
-        self._http.github = self
-        self._scheme = "http"
-        if tls is not None:
-            self._scheme = "https"
-            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"{self._scheme}://127.0.0.1:{self._http.server_port}{ROOT}"
-
-    def __enter__(self) -> GitHubServer:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
 
     def add_repository(
         self, name: str, *, private: bool = True, default_branch: str = "main", empty: bool = False
@@ -116,10 +81,6 @@ class GitHubServer:
         repository.name = new
         self.repositories[new] = self.renamed[old] = repository
 
-    def arm(self, fault: Fault, method: str = "*", path: str = "", *, times: int = 1, skip: int = 0) -> None:
-        """Let ``fault`` meet the next ``times`` requests of ``method`` whose path matches the pattern ``path``."""
-        self.faults.armed.append(Armed(fault, method, re.compile(path), skip, times))
-
     def count(self, method: str = "*", path: str = "") -> int:
         """How many requests matched so far."""
         pattern = re.compile(path)
@@ -131,19 +92,18 @@ class GitHubServer:
 
     # Answering
 
-    def answer(self, asked: Asked) -> tuple[Reply, int | None]:
-        """The reply and, for a cut one, how many bytes of it are sent. Raises Reset."""
+    def happen(self, asked: Asked) -> tuple[Reply, int | None]:
         status = 0
         fault = self.faults.take(asked.method, asked.path)
         try:
-            reply = self._happen(fault, asked)
+            reply = self._answer(fault, asked)
             status = reply.status
         finally:
             with self._lock:
                 self.seen.append(Seen(asked.method, asked.path, asked.headers, len(asked.body), status))
         return reply, fault.cut
 
-    def _happen(self, fault: Fault, asked: Asked) -> Reply:
+    def _answer(self, fault: Fault, asked: Asked) -> Reply:
         try:
             return fault.before() or fault.after(self._effect(asked))
         except Refusal as refusal:
@@ -219,51 +179,3 @@ def _json(body: bytes) -> Any:
         return json.loads(body) if body else {}
     except ValueError as error:
         raise Refusal(400, "Problems parsing JSON") from error
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    github: GitHubServer
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is nothing to report."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    server: _Server
-
-    def do_GET(self) -> None:
-        self._handle()
-
-    do_POST = do_PATCH = do_PUT = do_DELETE = do_GET  # noqa: N815
-
-    def _handle(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        parts = urlsplit(self.path)
-        asked = Asked(self.command, parts.path.removeprefix(ROOT), dict(parse_qsl(parts.query)), headers, body)
-        try:
-            reply, cut = self.server.github.answer(asked)
-        except Reset:
-            self._reset()
-            return
-        self.send_response(reply.status)
-        for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(reply.body if cut is None else reply.body[:cut])
-        if cut is not None:
-            self.close_connection = True
-
-    def _reset(self) -> None:
-        """Close so that the peer sees a reset, not an end."""
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.close_connection = True
-        self.wfile.flush()
-        self.rfile.close()
-        self.connection.close()
-
-    def log_message(self, *_: Any) -> None:
-        """Quiet: tests read ``seen``."""
