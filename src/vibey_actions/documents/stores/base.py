@@ -101,13 +101,7 @@ class Store(ABC):
 
         A store with an index does better than this.
         """
-        after: str | None = None
-        while True:
-            page = self.query(machine.db, STATUS, keys=machine.active, after=after)
-            yield from (document for document in page.documents if machine.owns(document))
-            after = page.next
-            if after is None:
-                return
+        return self._owned(machine, STATUS, machine.active)
 
     def has_moved(self, db: str, read: Document) -> bool:  # noqa: ARG002 - for stores that know
         """Whether it is known, without asking, that a document is no longer what was read: a claim of it is lost."""
@@ -118,9 +112,13 @@ class Store(ABC):
 
         A store with an index does better than this.
         """
+        return self._owned(machine, CLAIM_DAY, [day])
+
+    def _owned(self, machine: Machine, field: str, values: Sequence[object]) -> Iterator[Document]:
+        """Every document of the machine's kind whose ``field`` has one of the ``values``, page after page."""
         after: str | None = None
         while True:
-            page = self.query(machine.db, CLAIM_DAY, key=day, after=after)
+            page = self.query(machine.db, field, keys=values, after=after)
             yield from (document for document in page.documents if machine.owns(document))
             after = page.next
             if after is None:
