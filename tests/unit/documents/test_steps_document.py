@@ -16,7 +16,7 @@ from vibey_actions.documents.steps import command as commands
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "steps.md"
 TEXT = DOCUMENT.read_text("utf-8")
-EXAMPLES = re.findall(r"```yaml\n(.*?)```", TEXT, re.S)
+EXAMPLES = re.findall(r"```yaml\n(machines:\n.*?)```", TEXT, re.S)
 MODULES = (bsky, command, ig, webhook, build, daily, publish, commands)
 
 
