@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: they end a command with one line, and a loop between two of its rounds."""
+"""SIGINT and SIGTERM: they end a command with one line, and a loop between two of its rounds. SIGCHLD: it is heard."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None
 
 @contextmanager
 def raising() -> Iterator[None]:
-    """Within the block a signal raises Interrupted."""
+    """Within the block a signal raises Interrupted, and it is known how programs end that are run."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        # What started this one ignores it, and so a program that fails, git for one, would seem to succeed.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with _handling(_raise):
         yield
 

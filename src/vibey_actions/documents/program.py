@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +32,8 @@ LOOK_EVERY: Final = 0.5
 """Seconds between two looks at a program that runs."""
 MOST_OUTPUT: Final = 128 * 1024 * 1024
 """More is not read: no answer to a lane is that long."""
+
+_ANSWER: Final = re.compile(rb"s(?P<process>\d+)(?:e(?P<error>\d+))?(?P<over>\.?)")
 
 PASSED_ON: Final = (
     "PATH",
@@ -177,9 +180,9 @@ class _Supervised(_Plain):
         if any("\x00" in text for text in (*command, *environment, *environment.values())):
             raise ValueError("NUL")
         order = stack.enter_context(_nameless())
-        order.write(
-            json.dumps({"command": list(command), "environment": dict(environment), "parent": os.getpid()}).encode()
-        )
+        variables = {_as_bytes(name): _as_bytes(value) for name, value in environment.items()}
+        said_to_it = {"command": [*map(_as_bytes, command)], "environment": variables, "parent": os.getpid()}
+        order.write(json.dumps(said_to_it).encode())
         order.seek(0)
         heard, said = os.pipe()
         self._answer = stack.enter_context(os.fdopen(heard, "rb"))
@@ -193,29 +196,38 @@ class _Supervised(_Plain):
         self._said: bytes | None = None
 
     def end(self) -> None:
-        """Have the process around it end what is left; where that does not answer, end both."""
-        with suppress(subprocess.TimeoutExpired):
+        """Have the process around it end what is left; where that does not answer or was killed, end what is in their
+        groups."""
+        try:
             self.popen.terminate()
             self.popen.wait(PATIENCE)
-            return
-        super().end()
-        kind, process = self._heard()
-        if kind == b"s":
+        except subprocess.TimeoutExpired:
+            super().end()
+        heard = self._heard()
+        if heard is not None and not heard["over"]:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process, signal.SIGKILL)
+                os.killpg(int(heard["process"]), signal.SIGKILL)
 
     def not_started(self) -> str:
-        kind, number = self._heard()
-        if kind == b"e":
-            return os.strerror(number)
+        heard = self._heard()
+        if heard is not None:
+            return os.strerror(int(heard["error"])) if heard["error"] else ""
         # One that was killed may have started the program and not come to say so.
-        return "" if kind == b"s" or self.popen.returncode < 0 else "the process around it did not start"
+        return "" if self.popen.returncode < 0 else "the process around it did not start"
 
-    def _heard(self) -> tuple[bytes, int]:
-        """What the process around it answered, once that has ended."""
+    def _heard(self) -> re.Match[bytes] | None:
+        """What the process around it answered, once that has ended; None where it never came to begin the program."""
         if self._said is None:
-            self._said = self._answer.read(32)
-        return self._said[:1], int(self._said[1:] or b"0")
+            self._said = self._answer.read(64)
+        return _ANSWER.fullmatch(self._said)
+
+
+def _as_bytes(text: str) -> str:
+    """``text`` as the system has it, each byte one character; UTF-8 where a locale has no bytes for it."""
+    try:
+        return os.fsencode(text).decode("latin-1")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def _nameless() -> BinaryIO:

@@ -1,8 +1,9 @@
 """The process around a program of a lane, on Linux: what the program started ends with it, and it ends with the lane.
 
 ``python -I -S supervisor.py ORDER ANSWER``, two descriptors: the order is JSON with ``command``, ``environment`` and
-``parent``, the lane; the answer is ``s`` and the program's process id, or ``e`` and the error number of why it was not
-started. It ends as the program did. A signal that asks it to end, and so the end of the lane, ends the program first.
+``parent``, the lane, each text as bytes that stand for themselves (Latin-1); the answer is ``s`` and the program's
+process id, then ``e`` and the error number where it could not be started, and ``.`` once nothing is left. It ends as
+the program did. A signal that asks it to end, and so the end of the lane, ends the program first.
 
 A child that begins a session of its own leaves every process group; but an orphan belongs to its nearest ancestor that
 takes orphans in, and that is this process. Nothing of the package is imported here: it has to start at once.
@@ -10,13 +11,13 @@ takes orphans in, and that is this process. Nothing of the package is imported h
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -34,42 +35,74 @@ def main(order_at: int, answer_at: int) -> int:
     with open(order_at, "rb") as file:
         order = json.load(file)
     os.set_inheritable(answer_at, False)  # noqa: FBT003 - it takes no name
-    libc = ctypes.CDLL(None)
-    libc.prctl(_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(_DUMPABLE, 0, 0, 0, 0)
-    libc.prctl(_DEATH_SIGNAL, int(signal.SIGTERM), 0, 0, 0)
+    prctl = _prctl()
+    prctl(_SUBREAPER, 1, 0, 0, 0)
+    prctl(_DUMPABLE, 0, 0, 0, 0)
+    prctl(_DEATH_SIGNAL, int(signal.SIGTERM), 0, 0, 0)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    # Ignored, as some that start programs leave it, it would not be heard, nor how a child ended.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if os.getppid() != order["parent"]:
         return 0  # the lane ended before it could be heard that it did
-    child = _start(order, answer_at, libc, before)
-    if child is None:
-        return 0
-    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if signal.sigwait(_SIGNALS) in _ENDING:
-            break
-    return _end(child)
+    child = _start(order, answer_at, prctl, before)
+    _wait(child)
+    status = _end(child)
+    _say(answer_at, b".")
+    return status
 
 
-def _start(order: Any, answer_at: int, libc: Any, mask: Any) -> int | None:
-    """The program's process id, once it runs; None where it could not be started, which the answer says."""
-    heard, said = os.pipe()
+def _prctl() -> Callable[..., Any]:
+    """What sets up a process. Where an interpreter cannot call it, a program runs all the same, in its group alone."""
+    try:
+        import ctypes
+
+        found: Callable[..., Any] = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError, MemoryError):
+        return lambda *_: -1
+    return found
+
+
+def _start(order: Any, answer_at: int, prctl: Callable[..., Any], mask: Any) -> int:
+    """The process id of the program, which says so itself before it can do anything."""
+    command = [each.encode("latin-1") for each in order["command"]]
+    environment = {name.encode("latin-1"): value.encode("latin-1") for name, value in order["environment"].items()}
+    around = os.getpid()
     child = os.fork()
     if child == 0:
         try:
             os.setsid()
-            libc.prctl(_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+            prctl(_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+            if os.getppid() != around:
+                os._exit(_NOT_STARTED)  # it ended before that could be heard, and nobody would end the program
+            _say(answer_at, b"s%d" % os.getpid())
             for number in (signal.SIGPIPE, signal.SIGXFSZ):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.execvpe(order["command"][0], order["command"], order["environment"])  # noqa: S606 - as declared
+            os.execvpe(command[0], command, environment)  # noqa: S606 - as declared
         except (OSError, ValueError) as error:
-            os.write(said, str(getattr(error, "errno", errno.EINVAL)).encode())
+            _say(answer_at, b"e%d" % (getattr(error, "errno", None) or errno.EINVAL))
         finally:
             os._exit(_NOT_STARTED)
-    os.close(said)
-    failure = os.read(heard, 16)
-    os.write(answer_at, b"e" + failure if failure else b"s%d" % child)
-    return None if failure else child
+    return child
+
+
+def _say(answer_at: int, answer: bytes) -> None:
+    with suppress(OSError):  # the lane has ended, which a signal says
+        os.write(answer_at, answer)
+
+
+def _wait(child: int) -> None:
+    """Until ``child`` has ended, which is left to be reaped, or a signal asks for the end. Others are reaped at once:
+    they would use up the processes that there may be."""
+    while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is None or ended.si_pid != child:
+        if ended is None:
+            heard = signal.sigwait(_SIGNALS)
+        else:
+            os.waitpid(ended.si_pid, 0)
+            asked = signal.sigtimedwait(_ENDING, 0)
+            heard = signal.SIGCHLD if asked is None else signal.Signals(asked.si_signo)
+        if heard in _ENDING:
+            return
 
 
 def _end(child: int) -> int:
@@ -95,7 +128,9 @@ def _children() -> list[int]:
     """Our children, those among them that have ended too."""
     with suppress(OSError), open("/proc/thread-self/children", "rb") as file:  # noqa: PTH123 - fewer imports
         return [int(each) for each in file.read().split()]
-    return [int(name) for name in os.listdir("/proc") if name.isdecimal() and _parent(name) == os.getpid()]  # noqa: PTH208
+    with suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal() and _parent(name) == os.getpid()]  # noqa: PTH208
+    return []
 
 
 def _parent(process: str) -> int:

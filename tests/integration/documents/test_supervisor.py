@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -175,3 +176,136 @@ def test_a_process_around_it_that_was_killed_proves_nothing(
     broken.write_text("import os\nos.kill(os.getpid(), 9)\n")
     monkeypatch.setattr(program, "SUPERVISOR", broken)
     assert run("true").code == -signal.SIGKILL
+
+
+AROUND = """
+import os, runpy, sys
+order, answer = os.memfd_create("order"), int(sys.argv[1])
+os.write(order, sys.argv[2].replace("PARENT", str(os.getppid())).encode())
+os.lseek(order, 0, 0)
+sys.argv = [sys.argv[3], str(order), str(answer)]
+{before}
+found = runpy.run_path(sys.argv[0])
+{after}
+found["_end_alike"](found["main"](order, answer))
+"""
+
+
+def around(command: str, *, before: str = "", after: str = "", deaf: bool = False) -> tuple[int, bytes, bytes]:
+    """The process around ``command``, with something about it changed: how it ended, its answer, all output. ``deaf``:
+    nobody is left to hear the answer."""
+    heard, said = os.pipe()
+    order = {"command": ["sh", "-c", command], "environment": {"PATH": os.environ["PATH"]}, "parent": "PARENT"}
+    text = json.dumps(order).replace('"PARENT"', "PARENT")
+    if deaf:
+        os.close(heard)
+    script = AROUND.format(before=before, after=after)
+    arguments = [sys.executable, "-I", "-S", "-c", script, str(said), text, str(program.SUPERVISOR)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=(said,))
+    os.close(said)
+    output = process.communicate(timeout=120)[0]
+    answer = b"" if deaf else os.read(heard, 32)
+    if not deaf:
+        os.close(heard)
+    return process.returncode, answer, output
+
+
+def test_a_program_does_not_begin_once_the_process_around_it_was_killed() -> None:
+    """Killed right after it made the program's process, before that is to be told of it: nothing runs without it."""
+    late = """
+begin = os.setsid
+def kill_first():
+    around = os.getppid()
+    os.kill(around, 9)
+    while os.getppid() == around:
+        pass
+    begin()
+os.setsid = kill_first
+"""
+    assert around("echo ran", before=late) == (-signal.SIGKILL, b"", b"")
+    assert around("echo ran")[2] == b"ran\n"
+
+
+def test_a_lane_that_ended_while_a_program_began_is_no_trouble() -> None:
+    """Its answer reaches nobody: it goes on to its end as it is told to, without a traceback."""
+    assert around("exit 3", deaf=True) == (3, b"", b"")
+
+
+NO_CTYPES = "sys.modules['ctypes'] = None"
+IGNORED = "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+REFUSED = "import ctypes\nctypes.CDLL = lambda _: type('Refused', (), {'prctl': lambda *_: -1})"
+NO_PROC = """
+def gone(*_):
+    raise FileNotFoundError
+found["_end"].__globals__.update(open=gone, PATIENCE=0.2)
+os.listdir = gone
+order_file = os.fdopen(order, "rb")
+found["main"].__globals__["open"] = lambda *_: order_file if not order_file.closed else gone()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(NO_CTYPES, ""), (REFUSED, ""), ("", NO_PROC), (IGNORED, "")],
+    ids=["no ctypes", "prctl refused", "no /proc", "children ignored"],
+)
+def test_a_system_that_lacks_something_runs_programs_all_the_same(before: str, after: str) -> None:
+    """What is in the program's own group ends with it, and how that ended comes through."""
+    code, answer, output = around("sleep 300 & echo $$; exit 7", before=before, after=after)
+    assert (code, answer) == (7, b"s" + output.strip() + b".")
+
+
+def test_what_ended_long_before_the_program_is_reaped(run: Callable[..., Ended]) -> None:
+    """Daemons that come and go would otherwise use up the processes that there may be."""
+    script = """
+for each in 1 2 3 4 5 6 7 8; do (setsid true &); done
+while [ "$(wc -w < /proc/$PPID/task/$PPID/children)" -gt 1 ]; do sleep 0.01; done
+"""
+    assert run("sh", "-c", script).code == 0
+
+
+def test_a_flood_of_ending_children_does_not_hide_the_deadline(run: Callable[..., Ended], tmp_path: Path) -> None:
+    """The request to end is heard between any two of them."""
+    ready = tmp_path / "ready"
+    flood = "touch ready; while :; do (true &); done"
+    ended = run("sh", "-c", f"for each in 1 2 3; do ({flood}) & done; {flood}", alive=lambda: not ready.exists())
+    assert ended.code is None
+
+
+def test_a_program_that_kills_the_process_around_it_takes_its_group_along(
+    run: Callable[..., Ended], tmp_path: Path
+) -> None:
+    """The program ends with it by itself; what the program began is ended by the lane."""
+    script = "sleep 300 & echo $! > own; kill -KILL $PPID; sleep 300"
+    assert run("sh", "-c", script).code == -signal.SIGKILL
+    own = int((tmp_path / "own").read_text())
+    _until(lambda: _over(own))
+
+
+def test_a_lane_whose_starter_ignores_its_children_hears_programs_end(tmp_path: Path) -> None:
+    """Ignored, SIGCHLD is inherited: how a program ends is heard all the same, and the program ignores none."""
+    script = """
+import os, signal, sys
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+    inner = """
+import os, pathlib
+from vibey_actions.cli import signals
+from vibey_actions.documents import program
+given = {"PATH": os.environ["PATH"]}
+with signals.raising():
+    command = ["sh", "-c", "grep SigIgn /proc/self/status; exit 3"]
+    ended = program.run(command, environment=given, folder=pathlib.Path("."), deadline=300, what="it")
+print(ended.code, int(ended.out.split()[1], 16) >> 16 & 1)
+"""
+    asked = [sys.executable, "-c", script, inner]
+    assert subprocess.run(asked, cwd=tmp_path, capture_output=True, check=True, timeout=120).stdout == b"3 0\n"
+
+
+def test_bytes_of_another_locale_arrive_as_they_are(run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the lane's locale is not UTF-8, a variable is still the same bytes; what it has no bytes for is UTF-8."""
+    encode = os.fsencode
+    monkeypatch.setattr(os, "fsencode", lambda text: text.encode("latin-1") if "é" in text else encode(text))
+    assert run("sh", "-c", "printf %s $GIVEN", GIVEN="é").out == b"\xe9"
+    assert run("sh", "-c", "printf %s $GIVEN", GIVEN="é☃").out == "é☃".encode()
