@@ -1,5 +1,5 @@
-"""The merge rule of the table of documents: an end beats any status but a claim of another worker's, else the branch's
-row stands.
+"""The merge rule of the table of documents: an end beats any status but a claim of another worker's and, where it is a
+failure, an operator's retry; else the branch's row stands.
 
 So a claim that did not reach the branch first is a lost claim, the end of a lease that was lost gives way to whoever
 holds the document by then, and no row of this table is ever a conflict. Source: docs/documents.md, "Where the documents
@@ -47,7 +47,10 @@ def settled(endings: Endings, base: bytes | None, mine: bytes | None, theirs: by
     # A deleted document has gone, which an end does not undo.
     if there is None or _is_end(endings, *there):
         return theirs
-    return mine if _is_free(there[1], before[1], _ended_claim(here[1])) else theirs
+    if not _is_free(there[1], before[1], _ended_claim(here[1])):
+        return theirs
+    # A failure of before it is what an operator's retry answers; a success of before it is not to be worked for again.
+    return theirs if "lastError" in here[1] and _is_retried(there[1], here[1]) else mine
 
 
 def _is_free(document: Content, before: Content, claim: object) -> bool:
@@ -59,6 +62,15 @@ def _is_free(document: Content, before: Content, claim: object) -> bool:
     if holder not in (None, ""):
         return bool(holder == claim)
     return document.get("lastClaimId") in (None, "", claim, before.get("lastClaimId"))
+
+
+def _is_retried(document: Content, end: Content) -> bool:
+    """Whether an operator sent ``document`` back since the attempt that came to ``end``: that alone changes
+    ``earlierAttempts`` or lowers ``attempts``."""
+    if document.get("earlierAttempts") != end.get("earlierAttempts"):
+        return True
+    there, here = document.get("attempts"), end.get("attempts")
+    return isinstance(there, int) and isinstance(here, int) and there < here
 
 
 def _ended_claim(end: Content) -> object:

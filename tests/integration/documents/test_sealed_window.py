@@ -325,3 +325,28 @@ def test_a_retry_that_was_taken_back_leaves_a_claim_alone(runner: Callable[..., 
     other.sync()
     assert claims[0] is not None
     assert read(one.copy, JOB, "job") == read(other.copy, JOB, "job") == claims[0]
+
+
+@pytest.mark.parametrize("failed", [True, False], ids=["failed", "done"])
+def test_an_operator_s_retry_in_the_window(runner: Callable[..., Runner], push: Push, *, failed: bool) -> None:
+    """A lease ran out, the document failed for it, and an operator sent it back: that the first worker then failed as
+    well does not undo the retry, and that it succeeded is kept, since nobody has begun anew."""
+    one, other = runner(LAST), runner(LAST)
+    won = claim(one.store, LAST, add(one.store, LAST, "job", input="x"), "c1")
+    assert won is not None
+    retries: list[Document | None] = []
+
+    def retry() -> None:
+        other.sync()
+        Lane(LAST, other.store, {"command": FakeStep()}).sweep()
+        again, writer = moves.retried(LAST, read(other.copy, LAST, "job"), other.store.now_ms())
+        retries.append(other.store.move(LAST.db, read(other.copy, LAST, "job"), again, writer=writer))
+
+    push.before = retry
+    late = moves.failed(LAST, won, "late", one.store.now_ms(), holder=True)
+    ended = late if failed else {**won, "status": "done"}
+    standing = one.store.finish(LAST.db, won, ended, writer="worker")
+    assert retries[0] is not None
+    assert (standing is None) == failed
+    other.sync()
+    assert read(one.copy, LAST, "job") == read(other.copy, LAST, "job") == (retries[0] if failed else standing)

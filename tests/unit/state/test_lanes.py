@@ -38,6 +38,13 @@ TRIED, BROUGHT_ON = row("pending", "theirs", lastClaimId="c2"), row("half", "the
 BEFORE = row("running", "mine", claimId="c1", lastClaimId="c2")
 RENEWED, BUILT = row("running", "mine", claimId="c1", leaseUntil=2), row("built", "theirs", claimId="c1")
 NAMELESS = row("running", claimId={"a": 1})
+LATE = row("failed", "mine", claimId="c1", attempts=2, lastError="no", earlierAttempts=1)
+LATE_DONE = row("done", "mine", claimId="c1", attempts=2, earlierAttempts=1)
+RETRIED, RETRIED_BEFORE = row("pending", "op", attempts=0, earlierAttempts=3), row("pending", attempts=0)
+OLD_LATE = row("failed", "mine", claimId="c1", attempts=2, lastError="no")
+RETRIED_AND_SWEPT = row("pending", "op", attempts=2, earlierAttempts=3)
+SWEPT = row("pending", "theirs", attempts=2, earlierAttempts=1)
+ABSURD = row("pending", "theirs", attempts="many", earlierAttempts=1)
 
 CASES: list[tuple[str, Row, Row, Row, Row]] = [
     ("only here claimed", PENDING, MINE, PENDING, MINE),
@@ -72,6 +79,12 @@ CASES: list[tuple[str, Row, Row, Row, Row]] = [
     ("swept here, renewed there", HELD, row("failed", "mine"), RENEWED, RENEWED),
     ("swept here, went on there", HELD, row("failed", "mine"), BUILT, BUILT),
     ("failed unclaimed here, claimed there", PENDING, row("failed", "mine"), TAKEN, TAKEN),
+    ("failed late here, sent back there by an operator", HELD, LATE, RETRIED, RETRIED),
+    ("failed late here, sent back there by an older version", HELD, OLD_LATE, RETRIED_BEFORE, RETRIED_BEFORE),
+    ("failed late here, sent back, claimed and swept there", HELD, LATE, RETRIED_AND_SWEPT, RETRIED_AND_SWEPT),
+    ("failed late here, only taken back there", HELD, LATE, SWEPT, LATE),
+    ("failed late here, with attempts there that are no count", HELD, LATE, ABSURD, LATE),
+    ("done late here, sent back there by an operator", HELD, LATE_DONE, RETRIED, LATE_DONE),
     ("ended here, claimed there by nobody who is named", HELD, ENDED, row("running", "theirs", claimId=""), ENDED),
     ("ended here, claimed there by what is no name", HELD, ENDED, NAMELESS, NAMELESS),
 ]
