@@ -56,6 +56,8 @@ class Detached:
         log = self.folder / "server.log"
         deadline = time.monotonic() + _START_SECONDS
         while True:
+            if (killed := _noted(self._data)) is not None:
+                _reap(killed)
             process = self._launch(user, log)
             while process.poll() is None and time.monotonic() < deadline:
                 if _takes_logins(self._data, process.pid):
@@ -64,6 +66,8 @@ class Detached:
                 time.sleep(0.05)
             # What is left of the one before, which was killed, may be on its way out.
             if time.monotonic() > deadline:
+                process.kill()
+                process.wait()
                 lines = log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log.exists() else []
                 raise DatabaseFailed(
                     f"its log ends with: {' | '.join(map(visible, lines)) or 'nothing'}", "see its log"
@@ -126,12 +130,18 @@ def _takes_logins(data: Path, pid: int) -> bool:
 
 def running(data: Path) -> int | None:
     """The process of the server that runs on the folder ``data``, None where none does."""
+    pid = _noted(data)
+    # A server that was killed leaves its file behind, and its number may be another process's by now.
+    return pid if pid is not None and _alive(pid) and str(data) in _command_line(pid) else None
+
+
+def _noted(data: Path) -> int | None:
+    """The process that the server's own file in ``data`` names."""
     try:
         pid = int((data / "postmaster.pid").read_text("utf-8", "replace").splitlines()[0])
     except (OSError, ValueError, IndexError):
         return None
-    # A server that was killed leaves its file behind, and its number may be another process's by now.
-    return pid if pid > 1 and _alive(pid) and str(data) in _command_line(pid) else None
+    return pid if pid > 1 else None
 
 
 def _stop(still: Callable[[], bool], pid: int) -> None:
@@ -147,9 +157,7 @@ def _stop(still: Callable[[], bool], pid: int) -> None:
 
 
 def _alive(pid: int) -> bool:
-    with suppress(ChildProcessError):
-        # Where it is our own child it stays listed until somebody asks for its end.
-        os.waitpid(pid, os.WNOHANG)
+    _reap(pid)
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -157,6 +165,12 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         pass
     return True
+
+
+def _reap(pid: int) -> None:
+    """Where it is our own child: until somebody asks for its end it stays listed, and PostgreSQL takes it for alive."""
+    with suppress(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)
 
 
 def _command_line(pid: int) -> str:

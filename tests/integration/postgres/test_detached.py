@@ -17,11 +17,13 @@ from tests.support.machines import until
 from vibey_actions.errors import DatabaseFailed
 from vibey_actions.postgres.detached import Detached, running
 from vibey_actions.postgres.server import Server
+from vibey_actions.postgres.unprivileged import account
 
 SCRIPT = """
 import sys
 from pathlib import Path
 from vibey_actions.postgres.server import Server
+from vibey_actions.postgres.unprivileged import account
 server = Server(Path(sys.argv[1]), durable=False, environment={"RUNNER_TRACKING_ID": "mark"})
 with server:
     dsn = server.dsn()
@@ -66,6 +68,18 @@ def test_a_killed_server_is_cleaned_up(folder: Path) -> None:
     assert (folder / "data" / "postmaster.pid").exists()
     Detached(folder, (), pid).end()
     assert not folder.exists()
+
+
+def test_a_killed_server_of_ours_starts_again(folder: Path) -> None:
+    """A killed child whose end nobody has taken yet is still listed: that keeps no new server from its data."""
+    with Server(folder, durable=False) as server:
+        dsn = server.dsn()
+        detached = server.detach()
+    os.kill(detached.pid, signal.SIGKILL)
+    until(lambda: Path(f"/proc/{detached.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    detached.restart(account())
+    with psycopg.connect(dsn) as session:
+        assert session.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_another_process_with_that_number_is_left_alone(folder: Path) -> None:
