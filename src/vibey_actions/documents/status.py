@@ -34,6 +34,8 @@ from vibey_actions.text import shown
 
 STUCK_AFTER_MS: Final = 24 * 60 * 60 * 1000
 """A document that no writer moved for so long is stuck, whoever's turn it is."""
+RECENT_MS: Final = 7 * STUCK_AFTER_MS
+"""How long a failure is listed that no operator can send back: nothing would ever take it off the list."""
 MOST_LISTED: Final = 50
 """Documents of one sort that are kept of a machine, those that wait longest (of failed ones: the newest)."""
 NO_STATUS: Final = "(no known status)"
@@ -48,7 +50,7 @@ class Sort(str, Enum):
     STUCK = "stuck"
     """It does not move by itself, or has not for long."""
     FAILED = "failed"
-    """It ended in a failed status, from which an operator may send it back."""
+    """It ended in a failed status: one from which an operator may send it back, or of the last week."""
     HELD = "held"
     """It waits for a reason that it names."""
     WORKING = "working"
@@ -197,7 +199,7 @@ class _Gathering:
         machine = self._machine
         for known, count in survey.counts(machine).items():
             self._add(known, count)
-        quiet = machine.terminals - machine.failures
+        quiet = machine.terminals - machine.failures - {machine.failed}
         for document in survey.but(machine, sorted(quiet)):
             self._note(document)
 
@@ -258,8 +260,9 @@ class _Gathering:
             return _Judgement(Sort.STUCK, "its status is none of the machine's", look_at)
         if status in machine.failures:
             again = ("--again",) if document.get(UNKNOWN) is True else ()
-            reason = text_of(document, ERROR) or "it says no reason"
-            return _Judgement(Sort.FAILED, reason, ("retry", "--machine", machine.name, *again, *identifier))
+            return _Judgement(Sort.FAILED, _why(document), ("retry", "--machine", machine.name, *again, *identifier))
+        if status == machine.failed and since is not None and self._now - since < RECENT_MS:
+            return _Judgement(Sort.FAILED, _why(document), ("get", "--machine", machine.name, *identifier))
         if status in machine.terminals:
             return None
         return self._claimed(document) if machine.claimed(document) else self._waiting(document, status, since)
@@ -288,6 +291,10 @@ class _Gathering:
         writers = ", ".join(sorted({edge.writer for edge in machine.edges_from(status)}))
         look_at = ("get", "--machine", machine.name, *_argument(id_of(document)))
         return _Judgement(Sort.STUCK, f"{how_long}; {writers} moves it on", look_at)
+
+
+def _why(document: Document) -> str:
+    return text_of(document, ERROR) or "it says no reason"
 
 
 def _argument(identifier: str) -> tuple[str, ...]:

@@ -11,8 +11,19 @@ import pytest
 
 from tests.support.lanes import DAILY, JOB, MACHINES, MENTION, NOON, PUBLISH, SetClock, add, claim, read
 from vibey_actions.documents.machine import Machine
-from vibey_actions.documents.model import Document
-from vibey_actions.documents.status import MOST_LISTED, NO_STATUS, LastTick, Listed, Sort, Status, age, look, timeline
+from vibey_actions.documents.model import Document, iso
+from vibey_actions.documents.status import (
+    MOST_LISTED,
+    NO_STATUS,
+    RECENT_MS,
+    LastTick,
+    Listed,
+    Sort,
+    Status,
+    age,
+    look,
+    timeline,
+)
 from vibey_actions.documents.status_html import page
 from vibey_actions.documents.stores.memory import MemoryStore
 
@@ -112,10 +123,20 @@ def test_a_failed_document_says_why_and_what_to_run(case: Case, machine: Machine
 
 
 def test_a_day_that_failed_has_no_way_back(case: Case) -> None:
-    """A machine without a retry lists nothing that nobody can do anything about."""
-    case.free.put("daily", "d:2026-01-01", {"kind": "daily", "status": "failed"})
+    """No operator can send it back, so it says why for a week and is no work for anybody after that."""
     assert not DAILY.failures
-    assert case.listed(free=True) == {}
+    lately = iso(NOON - RECENT_MS + 1)
+    for name, moment in (("digest:new", lately), ("digest:old", iso(NOON - RECENT_MS))):
+        case.free.put(DAILY.db, name, {"kind": "daily", "status": "failed", "lastError": "no", "updatedAt": moment})
+    case.free.put(DAILY.db, "digest:missed", {"kind": "daily", "status": "missed", "updatedAt": lately})
+    found = case.listed(free=True)
+    assert found.keys() == {"digest:new"}
+    one = found["digest:new"]
+    assert (one.sort, one.reason, one.command_line) == (
+        Sort.FAILED,
+        "no",
+        "vibey-actions docs get --machine daily digest:new",
+    )
 
 
 def test_a_held_document_says_why_it_waits(case: Case) -> None:
