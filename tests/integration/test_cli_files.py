@@ -292,7 +292,7 @@ sys.exit(main({arguments!r}))
 """
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert outcome.returncode == 2
-    assert outcome.stderr.startswith("error: the current folder does not exist any more\n")
+    assert outcome.stderr.startswith("error: the current folder does not exist any more [setting]\n")
 
 
 def test_a_command_starts_without_heavy_libraries(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def say(error: VibeyError, *, as_json: bool) -> int:
     if isinstance(error, Conflicts):
         for line in conflict_lines(error.conflicts):
             console.err(line)
-    _say(error.message, error.hint)
+    _say(coded(error.message, error.code), error.hint)
     if as_json:
         console.json_line({"error": as_object(error)})
     return error.exit_code
@@ -65,6 +65,11 @@ def interrupted(name: str, *, as_json: bool) -> int:
     if as_json:
         console.json_line({"error": {"code": "interrupted", "message": message, "hint": hint}})
     return 1
+
+
+def coded(message: str, code: str) -> str:
+    """A message with the code that docs/errors.md and the README list it under."""
+    return f"{message} [{code}]"
 
 
 def as_object(error: VibeyError) -> dict[str, object]:

@@ -83,7 +83,7 @@ class Rounds:
         except VibeyError as error:
             if self._first and isinstance(error, SettingError):
                 raise
-            self._failed(error.message, error.hint, failure.as_object(error))
+            self._failed(failure.coded(error.message, error.code), error.hint, failure.as_object(error))
             self._name(error.conflicts if isinstance(error, Conflicts) else ())
         except console.OutputFailed:
             raise

@@ -165,7 +165,7 @@ def test_a_conflict_names_every_row(engine: Engine, run: Run) -> None:
         "    set a rule\n"
         "conflict: invoice [7]: it breaks a constraint (constraint invoice_total)\n"
         "    mend it\n"
-        "error: 2 rows are in conflict\n"
+        "error: 2 rows are in conflict [conflict]\n"
         "hint: settle them\n",
     )
 
@@ -191,7 +191,7 @@ def test_a_conflict_as_json(engine: Engine, run: Run) -> None:
             ],
         }
     }
-    assert "error: 2 rows are in conflict\nhint: settle them\n" in outcome.err
+    assert "error: 2 rows are in conflict [conflict]\nhint: settle them\n" in outcome.err
 
 
 def test_status_shows_a_table_and_every_conflict(engine: Engine, run: Run) -> None:
@@ -405,7 +405,7 @@ def test_an_error_ends_with_its_code(engine: Engine, run: Run, error: Any, code:
     assert json.loads(outcome.out) == {
         "error": {"code": error.code, "message": error.message, "hint": error.hint},
     }
-    assert f"error: {error.message}\n" in outcome.err
+    assert f"error: {error.message} [{error.code}]\n" in outcome.err
     assert ("hint:" in outcome.err) == bool(error.hint)
 
 
@@ -413,7 +413,7 @@ def test_an_error_of_a_server_cannot_command_the_terminal(engine: Engine, run: R
     """A message with control characters stays one visible line."""
     engine.answers = [DatabaseFailed("it said \x1b[2J\nerror: all is well", "a\u202eb")]
     lines = run("state", "status").err.splitlines()
-    assert lines[1:] == ["error: it said \\x1b[2J\\x0aerror: all is well", "hint: a\\u202eb"]
+    assert lines[1:] == ["error: it said \\x1b[2J\\x0aerror: all is well [database]", "hint: a\\u202eb"]
 
 
 def test_an_internal_error_is_one_line(engine: Engine, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -472,7 +472,7 @@ def test_every_says_each_round(engine: Engine, run: Run, monkeypatch: pytest.Mon
         f"{time} in sync with {REMOTE} at {COMMIT}, pulled 0, to push 0",
     ]
     assert outcome.err.splitlines() == [
-        f"{time} error: it is down; hint: start it",
+        f"{time} error: it is down [database]; hint: start it",
         f"{time} error: internal: ValueError",
     ]
     assert rounds.waited == [60, 60, 60]
