@@ -441,6 +441,9 @@ def test_workflows_and_their_secret(patient: Patient, repository: Repository) ->
 def test_the_workflow_of_init_is_well(patient: Patient, capsys: pytest.CaptureFixture[str]) -> None:
     """What `init` writes passes the checks of workflows and of the configuration."""
     assert patient.run("init") == 0
+    file = patient.folder / ".github" / "workflows" / "vibey-state.yml"
+    assert "in place of OWNER" in patient.found("workflows", Level.NOTE)[0].cure
+    file.write_text(file.read_text().replace("OWNER/", "acme/"))
     assert {one.level for one in patient.findings() if one.check == "workflows"} == {Level.OK}
     assert "can be used" in patient.found("configuration", Level.OK)[0].text
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from vibey_actions.checks.finding import Finding, note, ok, problem, unknown
-from vibey_actions.checks.workflows import FOLDER, SCHEDULE, workflow_files
+from vibey_actions.checks.workflows import FOLDER, SCHEDULE, nobodys, workflow_files
 from vibey_actions.documents.machine import Machine
 from vibey_actions.documents.status import Sort, age
 from vibey_actions.errors import VibeyError
@@ -20,7 +20,7 @@ from vibey_actions.lanes.service import Service
 from vibey_actions.lanes.setup import Kind, Setup, read_setup
 from vibey_actions.text import shown
 
-_TICKS: Final = re.compile(r"^[^#\n]*(?:step:\s*[\"']?advance|advance-docs\.yml@|docs advance)", re.M)
+_TICKS: Final = re.compile(r"^[^#\n]*(?:step:\s*[\"']?advance|advance-docs(?:-read)?\.yml@|docs advance)", re.M)
 _OLD_TICK_MS: Final = 24 * 60 * 60 * 1000
 
 
@@ -109,6 +109,22 @@ def _steps(facts: Facts) -> Iterator[Finding]:
             yield problem("steps", error.message, error.hint, error.exit_code)
         else:
             yield ok("steps", f"{machine.name} has its step {names}")
+        for name in sorted(_variables(machine.settings)):
+            if name not in facts.env:
+                yield note(
+                    "steps",
+                    f"{machine.name} names the variable {shown(name, 60)}, which is not set here",
+                    "its program runs without; set it where ticks run, in a workflow by a line under env: of the step",
+                )
+
+
+def _variables(settings: object) -> Iterator[str]:
+    """The names under ``variables``, of the step and of each of its platforms."""
+    for key, value in settings.items() if isinstance(settings, Mapping) else ():
+        if key == "variables":
+            yield from value if isinstance(value, (list, tuple)) else ()
+        else:
+            yield from _variables(value)
 
 
 def _lanes(facts: Facts) -> Iterator[Finding]:
@@ -149,6 +165,7 @@ def _workflow(facts: Facts) -> Iterator[Finding]:
             "copy workflows-templates/advance-docs.yml there",
         )
     for name, text in found.items():
+        yield from nobodys("workflow", name, text)
         if SCHEDULE.search(text):
             yield ok("workflow", f"{shown(name, 80)} ticks on a schedule")
         else:

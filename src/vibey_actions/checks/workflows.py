@@ -10,6 +10,7 @@ from typing import Final
 from vibey_actions.checks.facts import Facts
 from vibey_actions.checks.finding import Finding, note, ok, unknown
 from vibey_actions.errors import RemoteFailed
+from vibey_actions.text import visible
 
 FOLDER: Final = Path(".github/workflows")
 SECRET: Final = "VIBEY_STATE_KEY"  # noqa: S105 - the name of one
@@ -19,6 +20,7 @@ _WRITES: Final = re.compile(
 )
 _MAY_WRITE: Final = re.compile(r"^[^#\n]*(?:contents:\s*[\"']?write|permissions:\s*[\"']?write-all)", re.M)
 _OPENS: Final = re.compile(r"^[^#\n]*(?:step:\s*[\"']?(?:open|write-back|close)|state-write\.yml@|state sync)", re.M)
+_NOBODYS: Final = re.compile(r"^[^#\n]*uses:\s*[\"']?OWNER/", re.M)
 SCHEDULE: Final = re.compile(r"^\s*schedule:", re.M)
 
 
@@ -35,7 +37,7 @@ def workflows(facts: Facts) -> Iterator[Finding]:
             "`vibey-actions init` writes a first one",
         )
     for name, text in found.items():
-        wanting = list(_wanting(name, text))
+        wanting = [*nobodys("workflows", name, text), *_wanting(name, text)]
         yield from wanting or [ok("workflows", f"{name} names the rights and the secret it needs")]
     if facts.on_github and found:
         yield from _on_github(facts, found)
@@ -51,6 +53,16 @@ def workflow_files(folder: Path) -> Iterator[tuple[str, str]]:
             yield path.name, text
     except OSError:
         return
+
+
+def nobodys(check: str, name: str, text: str) -> Iterator[Finding]:
+    """Say where a template was copied and still names the action of nobody."""
+    if _NOBODYS.search(text):
+        yield note(
+            check,
+            f"{visible(name)} uses OWNER/vibey-actions, and OWNER stands for an account: GitHub finds no such action",
+            "write the account that has the copy of vibey-actions you use, in place of OWNER",
+        )
 
 
 def _wanting(name: str, text: str) -> Iterator[Finding]:

@@ -209,6 +209,30 @@ def test_doctor_looks_at_everything_a_tick_needs(bench: Bench) -> None:
     assert "problem  steps: " in bench.run("doctor", expect=2)
 
 
+def test_doctor_sees_what_is_forgotten_when_a_lane_is_copied(bench: Bench) -> None:
+    """OWNER left in a workflow, one that is called, and variables of a step or of a platform that are not set."""
+    print_ = "{publisher: command, command: [./work.sh], variables: [INK]}"
+    (bench.folder / ".github" / "vibey-docs.yml").write_text(
+        DECLARED.replace("[./work.sh]", "[./work.sh], variables: [TOKEN, SET]")
+        + f"  publish-request:\n    with: {{platforms: {{print: {print_}}}}}\n"
+    )
+    (bench.folder / ".git").mkdir()
+    workflow = bench.folder / ".github" / "workflows" / "lane.yml"
+    workflow.parent.mkdir()
+    uses = "{}/vibey-actions/.github/workflows/advance-docs-read.yml@v1"
+    called = f"on:\n  schedule:\n    - cron: x\njobs:\n  a:\n    uses: {uses}\n"
+    workflow.write_text(called.format("OWNER"))
+    bench.more = {"SET": "x"}
+    said = bench.run("doctor")
+    assert "lane.yml uses OWNER/vibey-actions" in said
+    assert "lane.yml ticks on a schedule" in said
+    assert "job names the variable TOKEN, which is not set here" in said
+    assert "publish-request names the variable INK" in said
+    assert "variable SET" not in said
+    workflow.write_text(called.format("acme"))
+    assert "OWNER" not in bench.run("doctor")
+
+
 def test_doctor_looks_for_the_client_of_a_vibe(bench: Bench, tmp_path: Path) -> None:
     """One that is missing is said with how to get it; one that is there is named, and a missing credential noted."""
     (bench.folder / ".github" / "vibey-docs.yml").write_text("store: {vibe: maker/hub}\n" + DECLARED)
