@@ -8,7 +8,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.support.ends import End, Ends
-from vibey_actions.errors import SchemaMismatch
+from vibey_actions.config import Config, Migrations
+from vibey_actions.errors import SchemaMismatch, TableRefused
 
 FIRST = """
 CREATE TABLE t (id int PRIMARY KEY, v text, gone text);
@@ -134,3 +135,24 @@ def test_a_migration_that_fails_on_the_branchs_rows_is_named(ends: Ends, folder:
     error = one.refused(SchemaMismatch)
     assert "cannot be brought to them here" in error.message
     assert "MARKER" not in error.message + error.hint
+
+
+def test_a_table_that_was_made_by_hand_is_named_with_a_way_out(ends: Ends, folder: Folder) -> None:
+    """A branch from before there were migrations: what they do not make is named, and the way of the hint leads on."""
+    made = "CREATE TABLE pet (id int PRIMARY KEY)"
+    one, other = ends.pair(made)
+    one.run("INSERT INTO pet VALUES (1)")
+    one.sync()
+    other.sync()
+    folder.add("2", made.replace("TABLE", "TABLE IF NOT EXISTS"))
+    one.config = Config(migrations=Migrations(directory=folder.path))
+    one.operations.migrate()
+    error = one.refused(TableRefused)
+    assert "the table pet, which the migrations that it has applied do not make" in error.message
+    assert "have a migration make pet (CREATE TABLE IF NOT EXISTS" in error.hint
+    ends.git("update-ref", "-d", "refs/heads/vibey-state")
+    one.operations.forget()
+    one.sync()
+    third = ends.make(migrations=folder.path)
+    third.sync()
+    assert third.rows("pet") == ["(1)"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.ends import End, Ends
+from vibey_actions.errors import DatabaseFailed
 from vibey_actions.postgres.store import PgStore
 
 
@@ -22,6 +23,16 @@ def push_unheard(end: End, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(PgStore, "record", killed)
         with pytest.raises(_KilledError):
             end.sync()
+
+
+def test_nothing_is_pushed_where_no_watermark_can_be_kept(ends: Ends) -> None:
+    """A database that nobody has migrated is told so before the branch is made, and once it is migrated it syncs."""
+    one = ends.make("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    one.run("DROP TABLE state_sync")
+    assert "vibey-actions migrate" in one.refused(DatabaseFailed).hint
+    assert ends.git("for-each-ref") == ""
+    one.operations.migrate()
+    assert one.sync().pushed
 
 
 def test_rows_changed_after_an_unheard_push_are_changes_and_not_conflicts(

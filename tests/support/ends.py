@@ -132,12 +132,12 @@ class Ends:
 
     def commits(self) -> int:
         """How many commits the branch has."""
-        count = subprocess.run(
-            ["git", "-C", str(self.repository), "rev-list", "--count", "vibey-state"],
-            check=True,
-            capture_output=True,
-        )
-        return int(count.stdout)
+        return int(self.git("rev-list", "--count", "vibey-state"))
+
+    def git(self, *arguments: str) -> str:
+        """Run git in the repository with the branch."""
+        command = ["git", "-C", str(self.repository), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 T = TypeVar("T", bound=tuple[Any, ...])

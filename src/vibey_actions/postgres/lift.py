@@ -16,7 +16,7 @@ from pathlib import Path
 import psycopg
 
 from vibey_actions.config import Config
-from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch, VibeyError
+from vibey_actions.errors import DatabaseFailed, MigrationFailed, SchemaMismatch, TableRefused, VibeyError
 from vibey_actions.postgres.apply import apply
 from vibey_actions.postgres.catalog import existing_schemas, read_catalog
 from vibey_actions.postgres.connection import connect, reading, saying
@@ -121,7 +121,7 @@ def _load(scratch: str, config: Config, document: DocumentReader) -> Catalog:
             snapshot = Snapshot(view, catalog, document.schema, {})
             tables = catalog.declaration.tables
             document.check_rows(lambda name: tables[name].key if name in tables else None)
-            changes, _ = replacement(snapshot.declaration, document, snapshot.view)
+            changes, _ = replacement(snapshot.declaration, document, snapshot.view, _unmade)
             agreements = snapshot.agreements(changes)
         try:
             with writing.transaction():
@@ -153,6 +153,16 @@ def _unsteady(theirs: list[str], mine: list[str], where: list[str]) -> VibeyErro
         "have them fill new columns with constants or from the row itself; or sync every database at the older "
         "migrations, migrate one, remove the branch, run `vibey-actions state forget` and sync there, then fill the "
         "others anew",
+    )
+
+
+def _unmade(name: str) -> TableRefused:
+    return TableRefused(
+        f"the branch holds the table {name}, which the migrations that it has applied do not make, so its rows cannot "
+        "be brought to newer migrations",
+        f"have a migration make {name} (CREATE TABLE IF NOT EXISTS where it was made by hand), then begin the branch "
+        "anew: sync every database that is not migrated yet, migrate one, remove the branch, run `vibey-actions state "
+        "forget` and sync there, then fill the others anew",
     )
 
 

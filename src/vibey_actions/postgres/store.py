@@ -21,7 +21,7 @@ from vibey_actions.postgres.lift import Migrator, has_files, lift
 from vibey_actions.postgres.migrate import applied_versions
 from vibey_actions.postgres.snapshot import Snapshot
 from vibey_actions.postgres.tables import Catalog
-from vibey_actions.postgres.watermark import forget_base, read_base, record_base, sync_lock
+from vibey_actions.postgres.watermark import check_table, forget_base, read_base, record_base, sync_lock
 from vibey_actions.state.declaration import Declaration, Rule
 from vibey_actions.state.document import DocumentReader
 from vibey_actions.state.interfaces import Filled
@@ -135,6 +135,7 @@ class PgStore:
             self._record(agreements, commit, expected)
 
     def announce(self, commit: str) -> None:
+        check_table(self.connection)
         self._prepare()
         if self._keeps_agreements:
             with saying("noting what is on its way to the branch"):

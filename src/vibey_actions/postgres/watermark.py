@@ -67,6 +67,13 @@ def record_base(connection: psycopg.Connection, remote: str, commit: str, *, exp
         )
 
 
+def check_table(connection: psycopg.Connection) -> None:
+    """Raise DatabaseFailed where there is no place for a watermark: before anything is pushed that it would mark."""
+    with saying(_DOING):
+        if not _exists(connection):
+            raise _no_table()
+
+
 def forget_base(connection: psycopg.Connection, remote: str) -> str | None:
     """Drop what is recorded for ``remote``; returns it, whatever it was. Raises DatabaseFailed without the table."""
     with saying("forgetting the watermark"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
 
+from vibey_actions.errors import TableRefused
 from vibey_actions.state.bounds import EVERYTHING, BoundsBuilder
 from vibey_actions.state.declaration import Declaration, undeclared
 from vibey_actions.state.document import DocumentReader, DocumentWriter, keys
@@ -11,6 +14,8 @@ from vibey_actions.state.merge import Keyed, Merge, TableView, aligned, check_ca
 from vibey_actions.state.report import Counts
 from vibey_actions.state.scanner import Batch
 from vibey_actions.state.spool import Change, Spool
+
+_UNDECLARED: Final = partial(undeclared, where="the state")
 
 
 def write_database(
@@ -45,22 +50,30 @@ def copy_document(document: DocumentReader, writer: DocumentWriter, leave_out: s
 
 
 def replacement(
-    declaration: Declaration, document: DocumentReader, view_of: Callable[[str], TableView]
+    declaration: Declaration,
+    document: DocumentReader,
+    view_of: Callable[[str], TableView],
+    refused: Callable[[str], TableRefused] = _UNDECLARED,
 ) -> tuple[Merge, dict[str, int]]:
     """The changes that make the database's rows those of ``document``, and the document's rows per table.
 
-    Raises TableRefused for a table that is not declared, SchemaMismatch for other columns, Unreadable.
+    Raises what ``refused`` makes of the name of a table that is not declared, SchemaMismatch for other columns,
+    Unreadable.
     """
     outcome = Merge()
     try:
-        return outcome, _replace(declaration, document, view_of, outcome)
+        return outcome, _replace(declaration, document, view_of, outcome, refused)
     except BaseException:
         outcome.close()
         raise
 
 
 def _replace(
-    declaration: Declaration, document: DocumentReader, view_of: Callable[[str], TableView], outcome: Merge
+    declaration: Declaration,
+    document: DocumentReader,
+    view_of: Callable[[str], TableView],
+    outcome: Merge,
+    refused: Callable[[str], TableRefused],
 ) -> dict[str, int]:
     counts: dict[str, int] = {}
     tables = document.tables()
@@ -84,7 +97,7 @@ def _replace(
         if following is not None and following[0] == name:
             following = next(tables, None)
     if following is not None:
-        raise undeclared(following[0], "the state")
+        raise refused(following[0])
     return counts
 
 
