@@ -12,6 +12,7 @@ from vibey_actions.names import parse_repository
 from vibey_actions.remotes.places import Place, parse_place
 
 _HINT = "set VIBEY_STATE_REPOSITORY to OWNER/NAME, or VIBEY_STATE_REMOTE to a git repository's URL or path"
+_SERVER = "; on a GitHub Enterprise Server set GITHUB_API_URL"
 _PASSED_ON = ("PATH", "HOME", "XDG_CONFIG_HOME")
 
 
@@ -45,8 +46,10 @@ def repository_of(origin: str, api_url: str) -> str:
     """OWNER/NAME from a remote's URL. Raises SettingError where it is not on the API's host or not of that form."""
     place = parse_place(origin.replace("http://", "https://", 1), setting="the checkout's origin")
     host, path = _host_and_path(place)
-    if not _same_service(host, urlsplit(api_url).hostname or ""):
-        raise SettingError(f"the checkout's origin is at {host or place.url}, not where GITHUB_API_URL points", _HINT)
+    api_host = urlsplit(api_url).hostname or ""
+    if not _same_service(host, api_host):
+        github = api_host.removeprefix("api.")
+        raise SettingError(f"the checkout's origin is at {host or place.url}, not at {github}", _HINT + _SERVER)
     return parse_repository(path.strip("/").removesuffix(".git"), "the checkout's origin")
 
 

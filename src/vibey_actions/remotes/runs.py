@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from vibey_actions.errors import RemoteDenied, RemoteFailed, RunUnfinished, VibeyError
+from vibey_actions.errors import RemoteDenied, RemoteFailed, RunUnfinished, SettingError, VibeyError
 from vibey_actions.names import parse_repository
 from vibey_actions.remotes.answers import items, member
 from vibey_actions.remotes.githubwords import explained
@@ -62,8 +62,16 @@ class Run:
 def open_runs(env: Mapping[str, str], repository: str, folder: Path, notice: Notice) -> Runs:
     """The runs of ``repository``, or of the one that the checkout at ``folder`` is of. Raises SettingError."""
     api_url = parse_api_url(env.get("GITHUB_API_URL", "") or DEFAULT_API)
-    name = parse_repository(repository, "--repository") if repository else discover_repository(folder, api_url, env)
+    name = parse_repository(repository, "--repository") if repository else _of_checkout(folder, api_url, env)
     return Runs(Api(api_url, find_token(env, api_url), notice=notice, wait_cap=_WAIT_CAP), name)
+
+
+def _of_checkout(folder: Path, api_url: str, env: Mapping[str, str]) -> str:
+    """The workflow is the checkout's: the settings say where the state is, which may be another repository."""
+    try:
+        return discover_repository(folder, api_url, env)
+    except SettingError as error:
+        raise SettingError(error.message, "name the repository with the workflow: --repository OWNER/NAME") from error
 
 
 class Runs:

@@ -101,6 +101,13 @@ def test_a_checkout_of_something_else(origin: str) -> None:
         repository_of(origin, API)
 
 
+def test_a_checkout_elsewhere_says_where_github_was_looked_for() -> None:
+    """Who has set no GITHUB_API_URL is told the host that was meant, and when to set it."""
+    with pytest.raises(SettingError, match=r"at gitlab\.example, not at github\.com$") as caught:
+        repository_of("https://gitlab.example/a/b.git", "https://api.github.com")
+    assert "GITHUB_API_URL" in caught.value.hint
+
+
 def test_no_checkout(env: dict[str, str], tmp_path: Path) -> None:
     """Outside a checkout, or without an origin, the setting to give is named."""
     with pytest.raises(SettingError) as caught:

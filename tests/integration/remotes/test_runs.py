@@ -216,3 +216,14 @@ def test_nothing_is_dispatched_for_what_cannot_run(
     """A reserved command, a bad workflow's name or no command ends with 2 before GitHub is asked for anything."""
     assert terminal(*words)[0] == 2
     assert github.count() == 0
+
+
+def test_a_folder_that_tells_no_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The hint is the option of this very command, and none of the settings that it does not read."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["remote", "run", "ls"]) == 2
+    said = capsys.readouterr().err
+    assert "--repository OWNER/NAME" in said
+    assert "VIBEY_STATE_" not in said
