@@ -82,7 +82,8 @@ class Runner:
 
     def _annotate(self, command: str, text: str, title: str) -> None:
         if not self.in_actions:
-            self.say(f"{command}: {text}")
+            for line in f"{command}: {text}".splitlines():
+                self.say(line)
             return
         shown = f" title={_property(visible(title))}" if title else ""
         # Lines stay lines here: GitHub draws them, and each is made visible by itself.

@@ -112,10 +112,10 @@ def test_outside_a_run_nothing_is_masked_or_written(tmp_path: Path) -> None:
     runner.output("a", "b")
     runner.variable("a", "b")
     runner.summary("text")
-    runner.error("what failed")
+    runner.error("what failed\nwhat to do")
     with runner.group("title"), runner.commands_off():
         runner.say("line")
-    assert written == ["error: what failed\n", "title\n", "line\n"]
+    assert written == ["error: what failed\n", "what to do\n", "title\n", "line\n"]
     assert list(tmp_path.iterdir()) == []
 
 
