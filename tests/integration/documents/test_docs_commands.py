@@ -17,6 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from vibey_actions.documents.model import Document, iso
 from vibey_actions.documents.status import LastTick, Sort, look
 from vibey_actions.documents.stores.postgres import PostgresStore
 from vibey_actions.lanes.setup import read_setup
@@ -189,15 +190,18 @@ def test_a_survey_finds_what_reading_every_document_finds(bench: Bench) -> None:
         store.put("jobs", "none", {"type": "job"})
         store.put("jobs", "gone", {"type": "job", "status": "done"})
         store.delete("jobs", "gone")
+        for number, status in enumerate(["failed", "missed", "done"]):
+            unit: Document = {"kind": "daily", "status": status, "updatedAt": iso(store.now_ms())}
+            store.put("daily", f"d-{number}", unit)
         read = look(machines, store, LastTick())
         surveyed = look(machines, store, LastTick(), survey=TableSurvey(bench.dsn, "public"))
     for one, other in zip(read.machines, surveyed.machines, strict=True):
         assert (one.machine, one.counts, one.totals) == (other.machine, other.counts, other.totals)
-        quiet = {status for status in one.terminals if status not in {"failed", "error", "build-failed"}}
+        quiet = one.terminals - {"failed", "error", "build-failed"}
         assert {name: of for name, of in one.oldest.items() if name not in quiet} == other.oldest
         listed = [[entry.identifier for sort in Sort for entry in each.of(sort)] for each in (one, other)]
         assert listed[0] == listed[1]
-    assert surveyed.total(Sort.STUCK) == 3 * 7 + 1
+    assert (surveyed.total(Sort.STUCK), surveyed.total(Sort.FAILED)) == (3 * 7 + 1, 3 + 1)
 
 
 def test_doctor_looks_at_everything_a_tick_needs(bench: Bench) -> None:

@@ -123,11 +123,24 @@ def test_a_second_tick_writes_nothing(store: MemoryStore) -> None:
 
 
 def test_a_claim_drops_the_reason_it_was_held_for(store: MemoryStore) -> None:
-    """What no longer holds it is no longer said."""
+    """What no longer holds it is no longer said, while it is worked on nor afterwards."""
     add(store, JOB, "one", input="x")
     lane(JOB, store, FakeStep(decision=lambda _: Hold("not yet"))).tick()
-    tick(JOB, store)
+    step = FakeStep()
+    lane(JOB, store, step).tick()
+    assert ["heldReason" in work.document for work in step.worked] == [False]
     assert "heldReason" not in read(store, JOB, "one")
+
+
+def test_what_rests_is_left_for_a_later_tick(store: MemoryStore) -> None:
+    """It is due all the same, takes nobody's place under a cap, and is not written."""
+    for name in ("a", "b"):
+        add(store, JOB, name, input="x")
+    before = read(store, JOB, "a")
+    report = lane(JOB, store, FakeStep()).tick(Limits(1, resting=lambda identifier: identifier == "a"))
+    assert (report.due.ready, events(report)) == (2, [("b", What.DONE, "pending", "done")])
+    assert read(store, JOB, "a") == before
+    assert events(tick(JOB, store)) == [("a", What.DONE, "pending", "done")]
 
 
 def test_bad_input_fails_without_spending(store: MemoryStore) -> None:

@@ -132,3 +132,17 @@ def test_a_lease_ends_after_its_last_millisecond() -> None:
     """The lease is whole: at its end it still stands, one later it does not."""
     assert not expired({"leaseUntil": NOON}, 1000, NOON)
     assert expired({"leaseUntil": NOON}, 1000, NOON + 1)
+
+
+@pytest.mark.parametrize(
+    "lease", [{}, {"leaseUntil": "soon"}, {"leaseUntil": NOON * 1000}], ids=["none", "text", "absurd"]
+)
+def test_a_claim_without_a_lease_that_can_be_read_ends_by_its_last_write(lease: Document) -> None:
+    """It stands for a lease from then; a last write that is days ahead of the clock, or none, is not believed."""
+    day = 24 * 3_600_000
+    written = {**lease, "updatedAt": iso(NOON)}
+    assert not expired(written, 1000, NOON + 1000)
+    assert expired(written, 1000, NOON + 1001)
+    assert not expired(written, 1000, NOON - day)
+    assert expired(written, 1000, NOON - day - 1)
+    assert expired(lease, 1000, NOON)
