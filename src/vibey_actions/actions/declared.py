@@ -79,7 +79,8 @@ def check_migrations(config: Config, workspace: Path) -> None:
     if migrations is not None and migrations.directory is not None and not migrations.directory.is_dir():
         raise SettingError(
             f"[migrations] names the directory {migrations.directory.relative_to(workspace)}, which is not there",
-            "check the repository out before this step, with all folders that its migrations are in",
+            "correct directory in .github/vibey-state.toml, or check the repository out before this step, with all "
+            "folders that its migrations are in",
         )
 
 

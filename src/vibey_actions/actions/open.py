@@ -175,3 +175,9 @@ class _Opening:
             f"{counted(sum(counts.values()), 'row')} in {counted(len(counts), 'table')} ({seconds:.1f} s)"
         )
         self._runner.summary(summary.opened(report, counts, own=self._own))
+        if report is not None and not counts:
+            self._runner.notice(
+                "Nothing has made a table in this job's database. Say under [migrations] of .github/vibey-state.toml "
+                "where your SQL files are, or make tables in a later step, as the owner (VIBEY_STATE_PG_URL).",
+                title="The database has no table",
+            )

@@ -99,7 +99,7 @@ def rows_of(tables: Mapping[str, int]) -> str:
 
 def changes(pull: Mapping[str, Counts], push: Mapping[str, Counts]) -> str:
     """Per table the rows that came from the branch and those that go there; nothing where there are none."""
-    ways = {way: counts for way, counts in (("from the branch", pull), ("to the branch", push)) if counts}
+    ways = {way: counts for way, counts in (("here", pull), ("on the branch", push)) if counts}
     rows = [
         (code(name), *(str(number) for counts in ways.values() for number in _numbers(counts.get(name))))
         for name in sorted({*pull, *push})

@@ -107,6 +107,24 @@ def test_open_work_close(tmp_path: Path) -> None:
     assert head(job) == ""
 
 
+def test_a_database_without_a_table_is_noted(tmp_path: Path, dsn: str) -> None:
+    """Who has not said yet where migrations are is told so by `open`, and not by the failure of their own step."""
+    job = Job.make(tmp_path, config="[state]\npublic = false\n")
+    done = job.step("open", pg_url=dsn)
+    assert done.code == 0, done.log
+    assert "title=The database has no table::" in done.log
+    assert "[migrations]" in done.log
+    assert job.step("close").outputs["changed"] == "false"
+
+
+def test_a_directory_of_migrations_that_is_not_there(tmp_path: Path, dsn: str) -> None:
+    """Both ways to make that mistake are in the hint: another name, and no checkout."""
+    job = Job.make(tmp_path, config='[migrations]\ndirectory = "sql"\n')
+    done = job.step("open", pg_url=dsn)
+    assert done.code == 2
+    assert "correct directory in .github/vibey-state.toml, or check the repository out" in done.log
+
+
 def test_a_filled_branch_and_a_job_that_changes_nothing(tmp_path: Path, database: Callable[[], str]) -> None:
     """The branch's rows are there, its commit is an output; unchanged, nothing is exported, pushed or left behind."""
     job = Job.make(tmp_path)

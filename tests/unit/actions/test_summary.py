@@ -102,7 +102,8 @@ def test_what_happened_is_told_per_table() -> None:
     text = summary.pushed(report)
     assert "| <code>a</code> | 1 | 0 | 0 | 0 | 0 | 0 |" in text
     assert "| <code>b</code> | 0 | 0 | 0 | 0 | 2 | 1 |" in text
-    assert "from the branch" not in summary.exported("r", 1, report, "name", 30)
+    assert "deleted here | new on the branch" in text
+    assert " here |" not in summary.exported("r", 1, report, "name", 30)
     assert "changed nothing" in summary.unchanged(report)
 
 
