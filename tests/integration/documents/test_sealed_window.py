@@ -350,3 +350,18 @@ def test_an_operator_s_retry_in_the_window(runner: Callable[..., Runner], push: 
     assert (standing is None) == failed
     other.sync()
     assert read(one.copy, LAST, "job") == read(other.copy, LAST, "job") == (retries[0] if failed else standing)
+
+
+def test_an_end_is_written_onto_what_the_branch_holds(runner: Callable[..., Runner]) -> None:
+    """What others wrote under its claim while it worked is looked at first, and so kept: an end would else beat it."""
+    one, other = runner(), runner()
+    won = claim(one.store, JOB, add(one.store, JOB, "job", input="x"), "c1")
+    assert won is not None
+    other.sync()
+    other.end.run("UPDATE document SET rev = 'noted', doc = doc || '{\"note\": 1}'")
+    other.sync()
+    standing = one.store.finish(JOB.db, won, {**won, "status": "done"}, writer="worker")
+    assert standing is not None
+    assert (standing["note"], standing["status"]) == (1, "done")
+    other.sync()
+    assert read(other.copy, JOB, "job") == standing
