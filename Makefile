@@ -8,6 +8,7 @@
 
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+comma := ,
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
@@ -44,7 +45,8 @@ clean:
 # The virtual environment, what the product needs, and what its tests need besides. A stamp is written last, so an
 # install that was cut off is done again.
 $(BIN)/python:
-	@test -n "$(PYTHON)" || { echo "error: Python 3.11 or newer is needed; name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "error: Python 3.11 or newer is needed$(if $(PYTHON),$(comma) which $(PYTHON) is not); name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 
 $(VENV)/.runtime: $(BIN)/python requirements.txt requirements-build.txt pyproject.toml

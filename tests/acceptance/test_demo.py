@@ -89,3 +89,21 @@ def test_a_claim_that_does_not_hold_ends_it(
     monkeypatch.setattr(entry, "signal", SimpleNamespace(SIGTERM=15, signal=lambda *_: None))
     assert entry.main() == 1
     assert "this is not as told: two is three" in capsys.readouterr().err
+
+
+def test_a_python_that_is_too_old_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """`make demo PYTHON=...` names the interpreter that does not do, and leaves no environment behind."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("NOT TESTED: the Makefile, because make is not on PATH")
+    for name in ("Makefile", "requirements.txt", "requirements-build.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    old = tmp_path / "old-python"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    command = [make, "demo", f"PYTHON={old}"]
+    env = environment(tmp_path)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"Python 3.11 or newer is needed, which {old} is not" in done.stderr
+    assert not (tmp_path / ".venv").exists()
