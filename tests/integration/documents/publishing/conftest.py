@@ -18,7 +18,7 @@ from tests.support.webhook_server import WebhookServer
 @pytest.fixture
 def ig() -> Iterator[Platform]:
     with IgServer() as server:
-        settings = {"publisher": "ig", "account": ACCOUNT, "token": "IG_TOKEN", "api": server.url}
+        settings: dict[str, object] = {"publisher": "ig", "account": ACCOUNT, "token": "IG_TOKEN", "api": server.url}
         yield Platform(
             server, settings, "media_publish", lambda: len(server.media), lambda status: graph_error(status, 100, "Bad")
         )
@@ -27,7 +27,12 @@ def ig() -> Iterator[Platform]:
 @pytest.fixture
 def bsky() -> Iterator[Platform]:
     with BskyServer() as server:
-        settings = {"publisher": "bsky", "identifier": HANDLE, "password": "BSKY_PASSWORD", "service": server.url}
+        settings: dict[str, object] = {
+            "publisher": "bsky",
+            "identifier": HANDLE,
+            "password": "BSKY_PASSWORD",
+            "service": server.url,
+        }
         yield Platform(
             server,
             settings,
@@ -40,7 +45,7 @@ def bsky() -> Iterator[Platform]:
 @pytest.fixture
 def webhook() -> Iterator[Platform]:
     with WebhookServer() as server:
-        settings = {"publisher": "webhook", "url": server.url, "secret": "HOOK_SECRET"}
+        settings: dict[str, object] = {"publisher": "webhook", "url": server.url, "secret": "HOOK_SECRET"}
         yield Platform(server, settings, "", lambda: len(server.posts), lambda status: graph_error(status, 0, "Bad"))
 
 
