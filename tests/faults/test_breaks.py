@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -44,7 +47,10 @@ def kill_git_and_helpers(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
 
 
-def reset(_: object) -> None:
+def reset(connection: http.client.HTTPConnection) -> None:
+    with suppress(OSError):
+        # Else whoever reads on after the error would wait for an answer to what was never sent.
+        connection.sock.shutdown(socket.SHUT_RDWR)
     raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
 
 
