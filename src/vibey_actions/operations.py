@@ -212,7 +212,9 @@ class Operations:
             )
         if empty and file.stat().st_size >= LARGE_FILL and store.can_fill():
             filled = store.fill(export.document, commit=export.base, agrees=False, finish=export.finish)
-            return ImportSummary(sum(filled.rows.values()), export.base, filled.rows)
+            if filled is not None:
+                return ImportSummary(sum(filled.rows.values()), export.base, filled.rows)
+            export = self._read_export(file, view, store.remote)
         with store.view(None) as view:
             changes, tables = replacement(view.declaration, export.document, view.view)
             export.finish()

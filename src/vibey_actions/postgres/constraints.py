@@ -31,10 +31,12 @@ class Unique:
     """A unique index or exclusion constraint of ``table``. ``columns`` has "" for an expression.
 
     Two rows clash where every one of ``operators`` holds between what the ``expressions`` give for them.
-    ``immediate`` ones are checked row by row. ``whole``: ``restoration`` brings back all that ``removal`` takes.
+    ``immediate`` ones are checked row by row. ``whole``: ``restoration`` (None: the ``index_definition``, read where it
+    is to be run) brings back all that ``removal`` takes.
     """
 
     table: str
+    oid: int
     name: str
     is_key: bool
     immediate: bool
@@ -45,7 +47,7 @@ class Unique:
     predicate: str | None
     nulls_alike: bool
     removal: str
-    restoration: str
+    restoration: str | None
     whole: bool
 
 
@@ -156,6 +158,16 @@ def read_links(connection: psycopg.Connection, catalog: Catalog, names: Iterable
         )
         for row in rows
     )
+
+
+def index_definition(connection: psycopg.Connection, oid: int) -> str:
+    """The command that makes an index again, for the search_path of the moment: names mean there what they mean in it.
+
+    Raises psycopg.Error.
+    """
+    row = connection.execute(blocks("constraints")["index_definition"], (oid,)).fetchone()
+    assert row is not None  # noqa: S101 - a query without FROM gives one row
+    return str(row[0])
 
 
 def _end(row: Mapping[str, Any], end: str, columns: Sequence[str], synced: Mapping[int, PgTable]) -> LinkEnd:

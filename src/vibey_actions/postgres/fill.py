@@ -15,9 +15,15 @@ from typing import Any
 import psycopg
 from psycopg.copy import LibpqWriter
 
-from vibey_actions.errors import StateMoved
+from vibey_actions.errors import StateMoved, VibeyError
 from vibey_actions.postgres.agreement import TableAgreement, shape_of
-from vibey_actions.postgres.bulkload import Deferred, can_load_in_any_order, tables_with_insert_triggers
+from vibey_actions.postgres.apply import LOCK_TIMEOUT
+from vibey_actions.postgres.bulkload import (
+    Deferred,
+    can_load_in_any_order,
+    comes_back_whole,
+    tables_with_insert_triggers,
+)
 from vibey_actions.postgres.chunks import chunk_states, rows_in
 from vibey_actions.postgres.connection import own_search_path, saying
 from vibey_actions.postgres.copyrows import lines_of
@@ -40,16 +46,19 @@ _AHEAD = 4 * 1024 * 1024  # bytes of rows made ready while PostgreSQL takes in t
 
 
 def can_fill(connection: psycopg.Connection, catalog: Catalog) -> bool:
-    """Whether every table's rows can be copied straight in, and nobody is reading or writing there now."""
+    """Whether every table's rows can be copied straight in, and nobody is reading or writing there now.
+
+    What is dropped for that is dropped and restored once for trial, and taken back.
+    """
     tables = list(catalog.tables.values())
     if any(not _copies_straight(column) for table in tables for column in table.carried):
         return False
     if not can_load_in_any_order(connection, tables):
         return False
     doing = saying("looking whether the empty database is in use")
-    with doing, suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+    with doing, suppress(psycopg.errors.LockNotAvailable, VibeyError), connection.transaction(force_rollback=True):
         _lock(connection, tables)
-        return True
+        return comes_back_whole(connection, tables)
     return False
 
 
@@ -83,10 +92,11 @@ def fill(
     deferred = Deferred.drop(connection, tables, keep_unique=bool(rewriting))
     with own_search_path(connection):
         loads = _copy(connection, catalog, document, progress, rewriting)
-        progress.step("building indexes and checking foreign keys")
-        deferred.restore(connection)
+        # First, because a table whose triggers have yet to fire takes neither index nor constraint.
         with saying("checking the constraints that were put off"):
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        progress.step("building indexes and checking foreign keys")
+        deferred.restore(connection)
     silenced.restore(connection)
     progress.step("taking note of what was filled")
     agreements = {table.name: _agreement(connection, table, schema, loads.get(table.name)) for table in tables}
@@ -97,6 +107,7 @@ def fill(
 
 
 def _lock(connection: psycopg.Connection, tables: list[PgTable]) -> None:
+    connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'".encode())
     for table in sorted(tables, key=lambda table: table.name):
         connection.execute(f"LOCK TABLE {table.sql} IN ACCESS EXCLUSIVE MODE NOWAIT".encode())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from vibey_actions.config import Config
-from vibey_actions.errors import DatabaseFailed
+from vibey_actions.errors import DatabaseFailed, RowRefused
 from vibey_actions.postgres import agreement
 from vibey_actions.postgres.agreement import TableAgreement
 from vibey_actions.postgres.apply import apply, conflicts
@@ -176,13 +176,21 @@ class PgStore:
         commit: str | None,
         agrees: bool = True,
         finish: Callable[[], None] | None = None,
-    ) -> Filled:
+    ) -> Filled | None:
         self._prepare()
-        with saying("filling the database"), self.connection.transaction():
-            rows, agreements = fill(self.connection, self.catalog, document, self._schema, self.progress)
-            if finish is not None:
-                finish()
-            self._record(agreements if agrees else {}, commit, None)
+        try:
+            with saying("filling the database"), self.connection.transaction():
+                rows, agreements = fill(self.connection, self.catalog, document, self._schema, self.progress)
+                if finish is not None:
+                    finish()
+                self._record(agreements if agrees else {}, commit, None)
+        except (DatabaseFailed, RowRefused) as refused:
+            if self.connection.broken:
+                raise
+            self.notice(
+                f"the empty database does not take all rows in one stream ({refused.message}); writing them in order"
+            )
+            return None
         return Filled(rows)
 
     def can_lift(self) -> bool:

@@ -15,7 +15,7 @@ import psycopg
 from vibey_actions.errors import RowRefused
 from vibey_actions.postgres.clashes import waiting_pairs
 from vibey_actions.postgres.connection import saying
-from vibey_actions.postgres.constraints import Unique
+from vibey_actions.postgres.constraints import Unique, index_definition
 from vibey_actions.postgres.expressions import target
 from vibey_actions.postgres.finalrows import FinalRows
 from vibey_actions.postgres.sql import bound, identifier, value
@@ -35,15 +35,18 @@ class HeldError(Exception):
 
 @dataclass(slots=True)
 class Untangled:
-    """``levels`` are numbers of staged updates that go before the others, level by level; ``aside`` was removed."""
+    """``levels`` are numbers of staged updates that go before the others, level by level.
+
+    ``aside`` are the commands that make again what was removed.
+    """
 
     levels: list[list[int]] = field(default_factory=list)
-    aside: list[Unique] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
 
     def restore(self, connection: psycopg.Connection) -> None:
         """Make again what was put aside. Raises psycopg.IntegrityError where the rows do not keep it."""
-        for unique in self.aside:
-            connection.execute(unique.restoration.encode())
+        for restoration in self.aside:
+            connection.execute(restoration.encode())
 
 
 def untangle(
@@ -72,9 +75,7 @@ def untangle(
             with saying(f"ordering the rows of {rows.table.name}"):
                 connection.execute(f"CREATE INDEX ON {rows.stage.name} (n)".encode())
         return Untangled(levels)
-    for unique, pairs in tangled:
-        _put_aside(connection, rows, unique, pairs)
-    return Untangled(aside=[unique for unique, _ in tangled])
+    return Untangled(aside=[_put_aside(connection, rows, unique, pairs) for unique, pairs in tangled])
 
 
 def levels_of(pairs: Pairs) -> list[list[int]] | None:
@@ -139,7 +140,8 @@ def _emptied(
     return False
 
 
-def _put_aside(connection: psycopg.Connection, rows: FinalRows, unique: Unique, pairs: Pairs) -> None:
+def _put_aside(connection: psycopg.Connection, rows: FinalRows, unique: Unique, pairs: Pairs) -> str:
+    """Remove it; returns the command that makes it again, for the search_path of the moment."""
     if not unique.whole:
         one, other = _keys(connection, rows, pairs[0])
         refusal = RowRefused(
@@ -149,7 +151,9 @@ def _put_aside(connection: psycopg.Connection, rows: FinalRows, unique: Unique, 
         )
         raise HeldError(unique.table, refusal)
     with saying(f"putting aside {visible(unique.name)}, whose values rows of {unique.table} swap"):
+        restoration = unique.restoration or index_definition(connection, unique.oid)
         connection.execute(unique.removal.encode())
+    return restoration
 
 
 def _keys(connection: psycopg.Connection, rows: FinalRows, pair: tuple[int, int]) -> tuple[str, str]:

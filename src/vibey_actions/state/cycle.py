@@ -115,9 +115,8 @@ class Cycle:
                     agreements = view.agreements(found.merge)
             if not fills:
                 return self._write(found, agreements, base, head)
-        if head is not None and self.store.can_fill():
-            return self._fill(head, declaration)
-        return self._once(may_fill=False)
+        filled = self._fill(head, declaration) if head is not None and self.store.can_fill() else None
+        return filled or self._once(may_fill=False)
 
     def _ends(self) -> tuple[str | None, str | None]:
         """The base and the branch's head, which is sure to continue it.
@@ -310,9 +309,11 @@ class Cycle:
             return False
         return self._open(head, view.declaration).schema == view.schema
 
-    def _fill(self, head: str, declaration: Declaration) -> Report:
+    def _fill(self, head: str, declaration: Declaration) -> Report | None:
         self.progress.step("filling the empty database")
         filled = self.store.fill(self._open(head, declaration), commit=head)
+        if filled is None:
+            return None
         self.documents.note_checked(self.remote.fetch(head), declaration)
         pull = {name: Counts(inserted=rows) for name, rows in filled.rows.items() if rows}
         return Report(SyncState.IN_SYNC, self.remote.name, head, sum(filled.rows.values()), pull=pull)

@@ -108,8 +108,11 @@ class Store(Protocol):
         commit: str | None,
         agrees: bool = True,
         finish: Callable[[], None] | None = None,
-    ) -> Filled:
+    ) -> Filled | None:
         """Write a whole document into an empty database and record ``commit`` (None: nothing), in one transaction.
+
+        None where the database refuses that: its triggers or checks may need the rows in another order, which the apply
+        knows. Nothing was written then.
 
         ``agrees`` says whether the document is what ``commit`` holds; ``finish`` has the last word before the commit.
         Raises StateMoved where the database is no longer empty.

@@ -175,7 +175,7 @@ def test_the_refusal_names_trigger_table_column_and_setting(ends: Ends) -> None:
 
 
 def test_a_fill_names_the_column_too(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Filled in one stream, a table whose rows are rewritten is refused by column and trigger."""
+    """A table whose rows are rewritten as they stream in is refused by column and trigger, and one written beside."""
     monkeypatch.setattr(cycle, "LARGE_FILL", 0)
     schema = "CREATE TABLE t (id int PRIMARY KEY, at timestamptz, v text); CREATE TABLE log (id int PRIMARY KEY)"
     one = ends.make(schema)
@@ -185,7 +185,7 @@ def test_a_fill_names_the_column_too(ends: Ends, monkeypatch: pytest.MonkeyPatch
         schema, FUNCTIONS, "CREATE TRIGGER stamper BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION stamp()"
     )
     error = other.refused(RowRefused)
-    assert "table t: the column at is not what was written; its trigger stamper" in error.message
+    assert "the column at is not what was written; its trigger stamper" in error.message
     assert '[tables.t] triggers = "off"' in error.hint
     other.run("DROP TRIGGER stamper ON t")
     other.run(
@@ -194,7 +194,7 @@ def test_a_fill_names_the_column_too(ends: Ends, monkeypatch: pytest.MonkeyPatch
         "CREATE TRIGGER noter AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION note()",
     )
     error = other.refused(RowRefused)
-    assert "table log: it holds 10 row(s) more" in error.message
+    assert "table log: rows were written (10 more inserted than meant)" in error.message
     other.config = Config(tables={"t": OFF})
     level(one, other)
 

@@ -3,8 +3,9 @@
 -- table (a partition's under its root), its name, whether it is the primary key's, whether it is checked row by row, the text of what it is over, the plain columns among that, the
 -- collations to compare in, the operators that make two rows clash, its predicate (in a partition with what bounds that) or
 -- null, whether nulls count as alike
--- (from PostgreSQL 15 on), how it is dropped and made again, and whether that restores all that is set on it.
+-- (from PostgreSQL 15 on), how it is dropped and (a constraint) made again, and whether that restores all that is set on it.
 SELECT part.root,
+       i.indexrelid::oid AS oid,
        c.relname AS name,
        i.indisprimary AS is_key,
        i.indimmediate AS immediate,
@@ -53,8 +54,8 @@ SELECT part.root,
            ELSE format('ALTER TABLE %%s DROP CONSTRAINT %%I', i.indrelid::regclass, k.conname)
        END AS removal,
        CASE
-           WHEN k.oid IS NULL THEN pg_get_indexdef(i.indexrelid)
-           ELSE format('ALTER TABLE %%s ADD CONSTRAINT %%I %%s', i.indrelid::regclass, k.conname,
+           WHEN k.oid IS NOT NULL
+           THEN format('ALTER TABLE %%s ADD CONSTRAINT %%I %%s', i.indrelid::regclass, k.conname,
                        pg_get_constraintdef(k.oid))
        END AS restoration,
        i.indisvalid AND NOT i.indisprimary AND NOT i.indisreplident AND NOT i.indisclustered
@@ -80,6 +81,10 @@ JOIN pg_class c ON c.oid = i.indexrelid
 LEFT JOIN pg_constraint k ON k.conindid = i.indexrelid AND k.contype IN ('p', 'u', 'x')
 WHERE (part.oid = part.root OR NOT c.relispartition) AND (i.indisunique OR i.indisexclusion) AND i.indislive
 ORDER BY c.relname COLLATE "C", c.oid
+
+-- name: index_definition
+-- In: an index. Out: the command that makes it. Runs in any search_path.
+SELECT pg_catalog.pg_get_indexdef(%s::pg_catalog.oid)
 
 -- name: checks
 -- In: oids. Out: every check constraint that is enforced: the table, its name, its condition.
